@@ -184,6 +184,66 @@ POINT: dict[str, dict[str, Any]] = {
             ),
         }
     ),
+    # Requests to inference servers: one line when each was sent, and one when it has ended.
+    "requests/1": json_line_schema(
+        {
+            # simulated: whether the servers say that they are
+            "session": {
+                **SESSION,
+                "properties": {**SESSION["properties"], "simulated": TRUTH},
+            },
+            "start": object_schema({"at": MOMENT}),  # origin of the plan's offsets
+            "sent": object_schema({"index": COUNT, "due": MOMENT, "sent": MOMENT}),
+            "request": object_schema(
+                {
+                    "index": COUNT,
+                    "name": TEXT,
+                    "model": TEXT,
+                    "stream": TRUTH,
+                    "conversation": COUNT,
+                    "turn": COUNT,
+                    # due: in a closed loop, when its stream was free. Received times are those of the kernel.
+                    **dict.fromkeys(("due", "sent"), MOMENT),
+                    **dict.fromkeys(("headers", "first_token", "last_token", "ended"), MOMENT_OR_NULL),
+                    "status": COUNT,  # HTTP status; 0: no response
+                    "outcome": {"enum": ["succeeded", "failed", "refused", "lost"]},
+                    "cause": TEXT_OR_NULL,
+                    "error": TEXT_OR_NULL,
+                    "attempts": COUNT,
+                    "retry_after": {"type": ["number", "null"]},
+                    "asked_tokens": COUNT,
+                    # as the server counted them; null: unknown
+                    **dict.fromkeys(("prompt_tokens", "output_tokens", "cached_tokens"), {"type": ["integer", "null"]}),
+                    "tokens_from": {"enum": ["usage", "chunks"]},
+                    "chunks": COUNT,  # pieces with text
+                    # microseconds from the first piece with text to each further one
+                    "times": {"type": "array", "items": COUNT},
+                    "shared": COUNT,  # pieces that arrived in one read with a later one, so that their times are late
+                    "finish_reason": TEXT_OR_NULL,
+                    "connection": COUNT,
+                    "reused": TRUTH,  # whether the connection had carried another request
+                    "connect": {"type": ["number", "null"]},  # seconds to connect, if it was new
+                    "server": COUNT,  # number of the URL
+                    "lag_us": COUNT,  # from the arrival of the first piece to its reading
+                },
+                {"chunk_tokens": {"type": "array", "items": {"type": "integer"}}, "client": COUNT},
+            ),
+            # cpu: of the client; wall: of the load; seconds. lag: from the arrival of bytes to their reading.
+            "end": object_schema(
+                {"at": MOMENT, "reason": TEXT},
+                {
+                    "cpu": MOMENT,
+                    "wall": MOMENT,
+                    "cpus": COUNT,
+                    "sent": COUNT,
+                    "tokens": COUNT,
+                    "open_max": COUNT,
+                    "lag": {"type": ["object", "null"]},
+                    "lateness": {"type": ["object", "null"]},
+                },
+            ),
+        }
+    ),
     "observations/1": json_line_schema(
         {
             "session": SESSION,

@@ -116,10 +116,11 @@ func (b *batch) loop() {
 			until = time.Now()
 			continue
 		}
-		// Steps follow each other without the delay of the timer adding up.
-		if until = until.Add(cost); time.Since(until) > cost {
+		// The delays of the timer do not add up, but after a long one the next step is not shorter: no GPU catches up.
+		if time.Since(until) > cost/10 {
 			until = time.Now()
 		}
+		until = until.Add(cost)
 		time.Sleep(time.Until(until))
 		b.mu.Lock()
 		b.finish()

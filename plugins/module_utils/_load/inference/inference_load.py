@@ -1,0 +1,380 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sends a load of requests to inference servers in one call: checks, plan, warm-up, requests, result."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from itertools import count as counter
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles, signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
+
+from ..plan import workload_plan
+from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
+from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
+from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
+from .inference_spec import InferenceSpec
+from .probe_servers import ServerProbe, choose_models
+from .request_bodies import PromptTexts, RequestBodies, token_count
+from .request_connection import InferenceServer
+from .request_engine import RequestEngine, processor_seconds
+from .request_log import FILE, SCHEMA, PastRequests, open_request_log
+from .request_schedule import RequestSchedule
+
+#: Seconds from the decision to start to the first due time, and between two syncs of the file to disk.
+_START_LEAD, _SYNC_INTERVAL = 0.1, 1.0
+#: Index of the first request of a warm-up: its prompts are none of the load's. Requests at a time.
+_WARM_UP_INDEX, _WARM_UP_STREAMS = 1 << 20, 8
+#: Seconds of lag or lateness (P99), and share of a processor, above which the client was the bottleneck.
+_MOST_LAG, _MOST_BUSY = 0.01, 0.9
+#: Nice value of the client: it needs little processor time, but on time.
+_NICE = -10
+
+
+class InferenceLoad:
+    """A load from its options to its result. ``run`` does all of it."""
+
+    def __init__(self, spec: InferenceSpec, step: Step, progress: ProgressLog) -> None:
+        self.spec = spec
+        self.step = step
+        self.progress = progress
+        texts = PromptTexts(spec.seed, spec.shared_prefix_tokens, spec.prompts)
+        extra = {**({"ignore_eos": True} if spec.ignore_eos else {}), **spec.body}
+        self.bodies = RequestBodies(spec.api, spec.streamed, texts, spec.prompt_tokens, spec.seed, spec.headers, extra)
+        self.models: list[tuple[str, float]] = spec.models
+        self.total = 0
+        self.first_tokens: list[int] = []
+
+    def run(self) -> dict[str, Any]:
+        """Send what is missing, and return the module's result.
+
+        Raises InputError and AccessError before anything is sent; AccessError and Interrupted with the counts so far.
+        """
+        spec = self.spec
+        began = time.monotonic()
+        spec.point_dir.mkdir(parents=True, exist_ok=True)
+        log, past = open_request_log(spec.point_dir / FILE)
+        try:
+            with signals.interrupt_recorded() as stop:
+                context = tls_context(spec.ca_file, not spec.validate_certs)
+                servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
+                probe = ServerProbe(self.bodies, spec.limits, stop.check)
+                self.models, simulated = choose_models(probe, servers, self.models)
+                for server in servers:
+                    probe.try_request(server, self._warm_up_request(server.number, 0))
+                plan = self._make_plan()
+                workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
+                clock = MonotonicWallClock.resume(past.anchor or {})
+                engine = RequestEngine(servers, spec.limits, self.bodies.encode, clock)
+                try:
+                    return self._run(engine, probe, servers, log, past, plan, clock, simulated, stop, began)
+                finally:
+                    engine.close()
+        finally:
+            log.close()
+
+    def _run(
+        self,
+        engine: RequestEngine,
+        probe: ServerProbe,
+        servers: list[InferenceServer],
+        log: JsonlAppender,
+        past: PastRequests,
+        plan: WorkloadPlan,
+        clock: MonotonicWallClock,
+        simulated: bool,
+        stop: signals.Interrupt,
+        began: float,
+    ) -> dict[str, Any]:
+        spec = self.spec
+        warm = self._warm_up(engine, stop)
+        before = [probe.metrics_of(server) for server in servers]
+        session = session_line(SCHEMA, spec.run, spec.point, clock)
+        log.write({**session, "simulated": simulated})
+        schedule, offset = self._schedule(plan, past)
+        engine.write, engine.ended = log.write_rows, self._note_ended
+        self.total = len(plan.workloads)
+        reason, cpu, wall = "failed", processor_seconds(), time.monotonic()
+        with _raised_priority(), _synced(log):
+            start = time.monotonic_ns() + int((_START_LEAD - offset) * SECOND)
+            log.write({"type": "start", "at": round(clock.from_monotonic(start / SECOND), 6)})
+            schedule.begin(start)
+
+            def tick() -> None:
+                stop.check()
+                self._report(engine, past, wall)
+
+            try:
+                engine.run(schedule, tick)
+                reason = f"stopped: {engine.stopped}" if engine.stopped else "done"
+            except signals.Interrupted as error:
+                reason = str(error)
+                raise signals.Interrupted(f"{error}: {self._line(engine, past, wall)}") from error
+            finally:
+                cpu, wall = processor_seconds() - cpu, time.monotonic() - wall
+                log.write(_end_line(engine, clock, reason, cpu, wall))
+                log.sync()
+        self.step.timing("load", wall, f"point {spec.point}")
+        after = [probe.metrics_of(server) for server in servers]
+        metrics = {"servers": [_server_record(*row) for row in zip(servers, before, after, strict=True)]}
+        files.write_json(spec.point_dir / "server.json", metrics)
+        result = self._result(engine, past, plan, cpu, wall)
+        result.update({"warm_up": warm, "simulated": simulated, "seconds": round(time.monotonic() - began, 3)})
+        self.progress.say(result["msg"])
+        if engine.stopped:
+            raise AccessError(f"the load was stopped, because {engine.stopped}. So far: {result['msg']}")
+        return result
+
+    def _model_of(self, conversation: int) -> str:
+        if len(self.models) == 1:
+            return self.models[0][0]
+        shares = list(accumulate(weight for _name, weight in self.models))
+        place = uniform_number_by_index(conversation, self.spec.seed, "model") * shares[-1]
+        return self.models[next(i for i, share in enumerate(shares) if place < share)][0]
+
+    def _make_plan(self) -> WorkloadPlan:
+        """Return the plan. A closed load that ends by its duration has no rows: nobody knows how many there will be."""
+        spec = self.spec
+        if spec.arrivals is not None:
+            offsets, arrival = spec.arrivals.offsets, spec.arrivals.header
+        else:
+            offsets = [None] * spec.count
+            arrival = {"type": "closed", "streams": spec.streams, "think_time": spec.think_time}
+            arrival["duration"] = spec.duration or None
+        header = {
+            "type": "header",
+            "schema": workload_plan.SCHEMA,
+            "run": spec.run,
+            "point": spec.point,
+            "count": len(offsets) * spec.turns,
+            "seed": spec.seed,
+            "arrival": arrival,
+            "in_flight": spec.streams or spec.limits.max_open,
+            "templates": [{"name": name, "kind": "Request"} for name, _weight in self.models],
+        }
+        rows = []
+        for conversation, offset in enumerate(offsets):
+            for turn in range(spec.turns):
+                index = conversation * spec.turns + turn
+                parameters = {
+                    "prompt_tokens": self.bodies.prompt_length(index),
+                    "output_tokens": token_count(index, spec.output_tokens, spec.seed, "output"),
+                    "conversation": conversation,
+                    "turn": turn,
+                    "prefix_tokens": spec.shared_prefix_tokens,
+                }
+                name, model = f"{spec.run}-{spec.point}-{index}", self._model_of(conversation)
+                rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
+        return WorkloadPlan(header, rows)
+
+    def _schedule(self, plan: WorkloadPlan, past: PastRequests) -> tuple[RequestSchedule, float]:
+        """Return what is still to be sent, and the offset that is now: the first missing request is due at once."""
+        spec = self.spec
+        offset = 0.0
+        first = 0
+        if plan.workloads:
+            missing = [(row.index, row.offset) for row in plan.workloads[:: spec.turns] if row.index not in past.sent]
+            conversations: Iterator[tuple[int, float | None]] = iter(missing)
+            if past.sent and missing and missing[0][1] is not None:
+                offset = missing[0][1]
+        else:
+            first = max(past.sent, default=-1) // spec.turns + 1
+            conversations = ((index * spec.turns, None) for index in counter(first))
+        duration = max(spec.duration - past.spent, 0.001) if spec.duration else 0.0
+        schedule = RequestSchedule(self._make_request, conversations, spec.turns, spec.streams, self._think, duration)
+        return schedule, offset
+
+    def _think(self, index: int) -> float:
+        spec = self.spec.think_time
+        return draw_number_for_workload(index, spec, self.spec.seed, "think") if isinstance(spec, dict) else spec
+
+    def _make_request(self, index: int, due: int) -> InferenceRequest:
+        spec = self.spec
+        conversation, turn = divmod(index, spec.turns)
+        return InferenceRequest(
+            index=index,
+            name=f"{spec.run}-{spec.point}-{index}",
+            model=self._model_of(conversation),
+            asked=token_count(index, spec.output_tokens, spec.seed, "output"),
+            due=due,
+            conversation=conversation,
+            turn=turn,
+            last_turn=turn == spec.turns - 1,
+            streamed=spec.streamed,
+            keep_text=spec.turns > 1,
+        )
+
+    def _warm_up_request(self, number: int, due: int) -> InferenceRequest:
+        request = self._make_request((_WARM_UP_INDEX + number) * self.spec.turns, due)
+        request.name = f"{self.spec.run}-{self.spec.point}-warm-up-{number}"
+        request.last_turn = True
+        return request
+
+    def _warm_up(self, engine: RequestEngine, stop: signals.Interrupt) -> dict[str, Any]:
+        """Send requests that are not counted; their connections stay open."""
+        count = self.spec.warm_up
+        if not count:
+            return {"requests": 0, "seconds": 0.0}
+        began = time.monotonic()
+        self.progress.say(f"requests {self.spec.point}: warming up with {count:,} requests")
+        numbers: Iterator[tuple[int, float | None]] = ((number, None) for number in range(count))
+        schedule = RequestSchedule(
+            lambda number, due: self._warm_up_request(number + 1000, due), numbers, streams=min(_WARM_UP_STREAMS, count)
+        )
+        schedule.begin(time.monotonic_ns())
+        engine.run(schedule, stop.check)
+        if engine.stopped:
+            raise AccessError(f"the warm-up was stopped, because {engine.stopped}")
+        engine.reset_counts()
+        return {"requests": count, "seconds": round(time.monotonic() - began, 3)}
+
+    def _note_ended(self, request: InferenceRequest) -> None:
+        self.bodies.note_ended(request)
+        if request.answer.times:
+            self.first_tokens.append(request.answer.times[0] - request.due)
+
+    def _report(self, engine: RequestEngine, past: PastRequests, began: float) -> None:
+        state = f"{engine.submitted} {dict(engine.outcomes)}"
+        self.progress.update(state, self._line(engine, past, began))
+
+    def _line(self, engine: RequestEngine, past: PastRequests, began: float) -> str:
+        """Return the progress in one line."""
+        sent = engine.submitted + len(past.sent)
+        ended = sum(engine.outcomes.values())
+        of = f"/{self.total:,}" if self.total else ""
+        outcomes = [f"{engine.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if engine.outcomes[name]]
+        latest = sorted(self.first_tokens[-200:])
+        first = f", first token after {quantiles.quantile(latest, 0.5) / 1e6:.0f} ms (median)" if latest else ""
+        words = [
+            f"{sent:,}{of} sent",
+            f"{engine.outcomes[SUCCEEDED]:,} succeeded",
+            *outcomes,
+            f"{len(engine.open):,} open",
+        ]
+        seconds = max(time.monotonic() - began, 0.001)
+        return f"requests {self.spec.point}: {', '.join(words)}{first}, {ended / seconds:.1f}/s, {seconds:.0f} s"
+
+    def _result(
+        self, engine: RequestEngine, past: PastRequests, plan: WorkloadPlan, cpu: float, wall: float
+    ) -> dict[str, Any]:
+        outcomes = engine.outcomes.copy()
+        for outcome in past.outcomes.values():
+            outcomes[outcome] += 1
+        sent = engine.submitted + len(past.sent)
+        counts = {
+            "planned": len(plan.workloads) or sent,
+            "sent": sent,
+            SUCCEEDED: outcomes[SUCCEEDED],
+            FAILED: outcomes[FAILED],
+            REFUSED: outcomes[REFUSED],
+            LOST: outcomes[LOST] + past.lost,
+            "unsent": max(len(plan.workloads) - sent, 0),
+        }
+        lag, lateness = _seconds_summary(engine.lags), _seconds_summary(engine.lateness)
+        bottleneck = client_bottleneck(lag, lateness if self.spec.arrivals is not None else None, cpu, wall)
+        rest = [f"{counts[name]:,} {name}" for name in (FAILED, REFUSED, LOST, "unsent") if counts[name]]
+        text = f"{counts[SUCCEEDED]:,} of {counts['planned']:,} requests succeeded"
+        msg = f"requests {self.spec.point}: {', '.join([text, *rest])}, {engine.tokens:,} tokens in {wall:.1f} s"
+        return {
+            "changed": engine.submitted > 0,
+            "msg": f"{msg}. {bottleneck}" if bottleneck else msg,
+            "counts": counts,
+            "tokens": engine.tokens,
+            "lag": lag,
+            "lateness": lateness,
+            "cpu_per_token": cpu / engine.tokens if engine.tokens else None,
+            "bottleneck": bottleneck,
+        }
+
+
+def client_bottleneck(lag: dict[str, float] | None, lateness: dict[str, float] | None, cpu: float, wall: float) -> str:
+    """Return why the client and not the server determined the times, an empty string if it did not."""
+    if lag and lag["p99"] > _MOST_LAG:
+        what = f"read 1 % of what it received {lag['p99'] * 1000:.0f} ms late or later"
+    elif lateness and lateness["p99"] > _MOST_LAG:
+        what = f"sent 1 % of the requests {lateness['p99'] * 1000:.0f} ms late or later"
+    elif wall > 1 and cpu / wall > _MOST_BUSY:
+        what = f"used {cpu / wall:.0%} of a processor"
+    else:
+        return ""
+    return f"The client was the bottleneck: it {what}"
+
+
+def _seconds_summary(nanoseconds: Any) -> dict[str, float] | None:
+    return quantiles.percentile_summary([value / SECOND for value in nanoseconds])
+
+
+def _end_line(engine: RequestEngine, clock: MonotonicWallClock, reason: str, cpu: float, wall: float) -> dict[str, Any]:
+    return {
+        "type": "end",
+        "at": round(clock.now(), 6),
+        "reason": reason,
+        "cpu": round(cpu, 6),
+        "wall": round(wall, 6),
+        "cpus": os.cpu_count() or 0,
+        "sent": engine.submitted,
+        "tokens": engine.tokens,
+        "open_max": engine.open_max,
+        "lag": _seconds_summary(engine.lags),
+        "lateness": _seconds_summary(engine.lateness),
+    }
+
+
+def _server_record(server: InferenceServer, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    error = before.get("error") or after.get("error")
+    record = {"url": server.url, "before": before["metrics"], "after": after["metrics"]}
+    return {**record, "error": error} if error else record
+
+
+@contextmanager
+def _raised_priority() -> Iterator[None]:
+    """Raise the priority of this process while the load is sent, if that is permitted."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, min(before, _NICE))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@contextmanager
+def _synced(log: JsonlAppender) -> Iterator[None]:
+    """Sync the file to disk once a second, on a thread of its own because that may take long."""
+    over = threading.Event()
+
+    def sync() -> None:
+        while not over.wait(_SYNC_INTERVAL):
+            with suppress(OSError):
+                log.sync()
+
+    thread = signals.SignalBlockingThread(target=sync, name="sync", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def run_inference_load(spec: InferenceSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
+    """Run a load. Raises SeatrialError."""
+    try:
+        return InferenceLoad(spec, step, progress).run()
+    except OSError as error:
+        raise SeatrialError(f"the load cannot go on: {error.strerror or error}") from error

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of inference_load and the checked parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
+from ..plan.random_draws import draw_number_for_workload
+from .request_bodies import CHAT, COMPLETIONS
+from .request_engine import EngineLimits
+
+#: Most tokens of a prompt or an answer, and most streams.
+_MOST_TOKENS, _MOST_STREAMS = 10_000_000, 100_000
+_OPEN_TYPES = [name for name in TYPE_KEYS if name != CLOSED]
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+#: Headers that the engine sets.
+_OWN_HEADERS = frozenset(("host", "content-length", "content-type", "transfer-encoding", "x-request-id", "connection"))
+
+SPEC: dict[str, Any] = {
+    **{name: option for name, option in ansible_module.POINT.items() if name == "run_id"},
+    "point_dir": {"type": "path", "required": True},
+    "urls": {"type": "list", "elements": "str", "required": True},
+    "api": {"type": "str", "choices": [CHAT, COMPLETIONS], "default": CHAT},
+    "stream": {"type": "bool", "default": True},
+    "models": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"name": {"type": "str", "required": True}, "weight": {"type": "float", "default": 1}},
+    },
+    "count": {"type": "int", "default": 0},
+    "seed": {"type": "int"},
+    "arrival": {"type": "dict", "default": {}},
+    "streams": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "count": {"type": "int", "default": 0},
+            "think_time": {"type": "raw", "default": 0},
+            "duration": {"type": "float", "default": 0},
+        },
+    },
+    "prompt_tokens": {"type": "raw", "default": 128},
+    "output_tokens": {"type": "raw", "default": 128},
+    "prompts": {"type": "list", "elements": "str", "default": []},
+    "turns": {"type": "int", "default": 1},
+    "shared_prefix_tokens": {"type": "int", "default": 0},
+    "ignore_eos": {"type": "bool", "default": True},
+    "body": {"type": "dict", "default": {}},
+    "warm_up": {"type": "int", "default": 0},
+    "headers": {"type": "dict", "default": {}},
+    "api_key": {"type": "str", "default": "", "no_log": True},
+    **ansible_module.CA_FILE,
+    "validate_certs": {"type": "bool", "default": True},
+    "connect_timeout": {"type": "float", "default": 10},
+    "timeout": {"type": "float", "default": 120},
+    "retries": {"type": "int", "default": 0},
+    "max_open": {"type": "int", "default": 10_000},
+}
+
+
+def _checked_distribution(name: str, spec: Any, least: float, most: float) -> Any:
+    """Return a number or a distribution. Raises InputError for another value."""
+    if isinstance(spec, Mapping):
+        try:
+            draw_number_for_workload(0, spec)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        if "type" not in spec or (spec.get("high") or 0) > most:
+            raise InputError(f"{name}: {dict(spec)} needs type, and high of at most {most:,g}")
+        return {"high": most, **{key: value for key, value in spec.items() if value is not None}}
+    try:
+        number = float(spec)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is '{spec}', it must be a number or a distribution with type") from error
+    if not least <= number <= most:
+        raise InputError(f"{name} is {spec}, it must be {least:g} to {most:,g}")
+    return number
+
+
+def _require(good: bool, text: str) -> None:
+    if not good:
+        raise InputError(text)
+
+
+@dataclass(frozen=True)
+class InferenceSpec:
+    """The parameters of a load. arrivals: None in the closed model. count: conversations; 0: until ``duration``."""
+
+    run: str
+    point: str
+    point_dir: Path
+    urls: list[str]
+    api: str
+    streamed: bool
+    models: list[tuple[str, float]]
+    count: int
+    seed: int
+    arrivals: ArrivalTimes | None
+    streams: int
+    think_time: Any
+    duration: float
+    prompt_tokens: Any
+    output_tokens: Any
+    prompts: list[str]
+    turns: int
+    shared_prefix_tokens: int
+    ignore_eos: bool
+    body: dict[str, Any]
+    warm_up: int
+    headers: dict[str, str]
+    ca_file: str
+    validate_certs: bool
+    limits: EngineLimits
+
+    @classmethod
+    def from_params(cls, params: dict[str, Any]) -> Self:
+        """Check the options of the module. Raises InputError naming option and value."""
+        _require(
+            bool(params["urls"]), "urls is empty: name the base URL of at least one server, such as http://host:8000"
+        )
+        streams, count, turns = params["streams"], params["count"], params["turns"]
+        number, duration = int(streams.get("count") or 0), float(streams.get("duration") or 0)
+        seed = 1 if params["seed"] is None else params["seed"]
+        _require(seed >= 0, f"seed is {seed}, it must be 0 or more")
+        _require(1 <= turns <= 1000, f"turns is {turns}, it must be 1 to 1000")
+        _require(0 <= count <= 1_000_000, f"count is {count:,}, it must be 0 to 1,000,000")
+        arrivals = None
+        arrival = {key: value for key, value in params["arrival"].items() if value is not None}
+        if number or duration:
+            _require(not arrival, "arrival is for the open model and streams for the closed one: give only one of them")
+            _require(1 <= number <= _MOST_STREAMS, f"streams.count is {number}, it must be 1 to {_MOST_STREAMS:,}")
+            _require(bool(count or duration > 0), "streams need an end: streams.duration in seconds, or count")
+        else:
+            _require(
+                arrival.get("type") != CLOSED,
+                f"arrival.type is closed; for requests use streams.count, or one of {', '.join(_OPEN_TYPES)}",
+            )
+            arrivals = arrivals_from_options(arrival, count, seed if draws_from_seed(arrival) else None)
+            _require(arrivals.count > 0, "count is 0, and arrival does not say how many requests there are")
+            count = arrivals.count
+            _require(count * turns <= 1_000_000, f"{count * turns:,} requests, and 1,000,000 are the most of one load")
+        for name in ("warm_up", "retries", "shared_prefix_tokens"):
+            _require(params[name] >= 0, f"{name} is {params[name]}, it must be 0 or more")
+        for name in ("connect_timeout", "timeout", "max_open"):
+            _require(params[name] > 0, f"{name} is {params[name]}, it must be above 0")
+        weights = [(model["name"], float(model.get("weight", 1))) for model in params["models"]]
+        _require(all(weight > 0 for _name, weight in weights), "models: each weight must be above 0")
+        return cls(
+            run=params["run_id"],
+            point=Path(params["point_dir"]).name,
+            point_dir=Path(params["point_dir"]),
+            urls=params["urls"],
+            api=params["api"],
+            streamed=params["stream"],
+            models=weights,
+            count=count,
+            seed=seed,
+            arrivals=arrivals,
+            streams=number,
+            think_time=_checked_distribution("streams.think_time", streams.get("think_time") or 0, 0, 86_400),
+            duration=duration,
+            prompt_tokens=_checked_distribution("prompt_tokens", params["prompt_tokens"], 1, _MOST_TOKENS),
+            output_tokens=_checked_distribution("output_tokens", params["output_tokens"], 1, _MOST_TOKENS),
+            prompts=params["prompts"],
+            turns=turns,
+            shared_prefix_tokens=params["shared_prefix_tokens"],
+            ignore_eos=params["ignore_eos"],
+            body=params["body"],
+            warm_up=params["warm_up"],
+            headers=_checked_headers(params["headers"], params["api_key"]),
+            ca_file=params["ca_file"] or "",
+            validate_certs=params["validate_certs"],
+            limits=EngineLimits(params["connect_timeout"], params["timeout"], params["retries"], params["max_open"]),
+        )
+
+
+def _checked_headers(given: Mapping[str, Any], key: str) -> dict[str, str]:
+    headers = {str(name): str(value) for name, value in given.items()}
+    for name, value in headers.items():
+        _require(bool(_HEADER.match(name)), f"headers: '{name}' is not a valid name of a header")
+        _require(name.lower() not in _OWN_HEADERS, f"headers: {name} is set by the load itself")
+        _require(value.isprintable(), f"headers: the value of {name} contains a line break or a control character")
+    if key:
+        _require(
+            key.isascii() and key.isprintable() and " " not in key,
+            "api_key contains a space, a line break or another character that no key has",
+        )
+        _require(
+            "authorization" not in {name.lower() for name in headers},
+            "headers: authorization is given, and api_key too: give only one of them",
+        )
+        headers["Authorization"] = f"Bearer {key}"
+    return headers

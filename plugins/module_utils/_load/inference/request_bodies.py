@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What requests ask: prompts of planned lengths that depend only on seed and index, and the bytes of each request.
+
+A prompt consists of common English words, each a token in most vocabularies. The server's ``usage`` says how many
+tokens it counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
+from .inference_request import InferenceRequest
+from .request_connection import InferenceServer
+
+CHAT, COMPLETIONS = "chat", "completions"
+PATHS = {CHAT: "/v1/chat/completions", COMPLETIONS: "/v1/completions"}
+
+#: 128 words, so that seven bits of an index are one.
+_TEXT = """
+time year people way day man thing woman life child world school state family student group country problem
+hand part place case week company system program question work government number night point home water room
+mother area money story fact month lot right study book eye job word business issue side kind head house
+service friend father power hour game line end member law car city community name president team minute idea
+kid body information back parent face others level office door health person art war history party result
+change morning reason research girl guy moment air teacher force education foot boy age policy music market
+sense nation plan college interest death course someone experience behavior field answer paper table bank king
+road tree voice summer winter spring
+"""
+WORDS = _TEXT.split()
+#: Words of the text that prompts are cut from.
+_TEXT_WORDS = 1 << 14
+
+
+class PromptTexts:
+    """Texts of any number of words, by index. Those of two indices differ in their first words."""
+
+    def __init__(self, seed: int, shared: int = 0, given: Sequence[str] = ()) -> None:
+        """``shared``: words that all begin with. ``given``: texts that are used in turn instead."""
+        self._given = given
+        words = [WORDS[int(uniform_number_by_index(i, seed, "text") * len(WORDS))] for i in range(_TEXT_WORDS)]
+        self._words = words + words
+        self._seed = seed
+        self._shared = self._cut(0, shared) if shared else ""
+
+    def _cut(self, place: int, count: int) -> str:
+        rounds, rest = divmod(count, _TEXT_WORDS)
+        return " ".join(self._words[:_TEXT_WORDS] * rounds + self._words[place : place + rest])
+
+    def text(self, index: int, words: int, first: bool = True) -> str:
+        """Return a prompt: ``words`` words, and before them, in a ``first`` turn, those that all share."""
+        if self._given:
+            return self._given[index % len(self._given)]
+        # Three words are the index, as digits: 2,097,152 different beginnings.
+        digits = [WORDS[index >> shift & 127] for shift in (14, 7, 0)][-max(words, 1) :]
+        place = int(uniform_number_by_index(index, self._seed, "place") * _TEXT_WORDS)
+        own = " ".join(digits)
+        if words > len(digits):
+            own += " " + self._cut(place, words - len(digits))
+        return f"{self._shared} {own}" if self._shared and first else own
+
+
+def token_count(index: int, spec: Any, seed: int, what: str) -> int:
+    """Return a number of tokens, 1 or more, that a number or a distribution gives for an index."""
+    if isinstance(spec, Mapping):
+        return max(1, round(draw_number_for_workload(index, spec, seed, what)))
+    return int(spec)
+
+
+class RequestBodies:
+    """Makes the bytes of each request, and keeps what was said in conversations that are under way."""
+
+    def __init__(
+        self,
+        api: str,
+        streamed: bool,
+        texts: PromptTexts,
+        lengths: Any,
+        seed: int,
+        headers: Mapping[str, str],
+        extra: Mapping[str, Any],
+    ) -> None:
+        """Make the bodies.
+
+        Args:
+            api: CHAT or COMPLETIONS.
+            streamed: Whether streams are asked for.
+            texts: The texts of prompts.
+            lengths: Words of a prompt, a number or a distribution.
+            seed: Of the lengths.
+            headers: Of every request, credentials included.
+            extra: Further keys of every body.
+        """
+        self._api = api
+        self._texts = texts
+        self._lengths = lengths
+        self._seed = seed
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self._fixed: dict[str, Any] = {"temperature": 0, **extra}
+        if streamed:
+            self._fixed = {"stream": True, "stream_options": {"include_usage": True}, **self._fixed}
+        self._said: dict[int, list[dict[str, str]]] = {}
+
+    def prompt_length(self, index: int) -> int:
+        """Return the planned number of words of a prompt, without those that all share."""
+        return token_count(index, self._lengths, self._seed, "prompt")
+
+    def encode(self, request: InferenceRequest, server: InferenceServer) -> bytes:
+        """Return the bytes of a request."""
+        text = self._texts.text(request.index, self.prompt_length(request.index), not request.turn)
+        body: dict[str, Any] = {"model": request.model, **self._fixed}
+        body.setdefault("max_tokens", request.asked)
+        said = self._said.get(request.conversation, [])
+        if self._api == CHAT:
+            body["messages"] = [*said, {"role": "user", "content": text}]
+        else:
+            body["prompt"] = " ".join([*(message["content"] for message in said), text])
+        return self.encode_message(server, "POST", PATHS[self._api], request.name, json.dumps(body).encode())
+
+    def encode_message(self, server: InferenceServer, method: str, path: str, name: str, body: bytes = b"") -> bytes:
+        """Return the bytes of a message to a server."""
+        content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if method == "POST" else ""
+        head = (
+            f"{method} {server.path}{path} HTTP/1.1\r\nHost: {server.authority}\r\nAccept: */*\r\n"
+            f"X-Request-Id: {name}\r\n{content}{self._head}\r\n"
+        )
+        return head.encode("utf-8") + body
+
+    def note_ended(self, request: InferenceRequest) -> None:
+        """Keep what was said in a conversation for its next turn."""
+        if request.last_turn or request.outcome != "succeeded":
+            self._said.pop(request.conversation, None)
+            return
+        text = self._texts.text(request.index, self.prompt_length(request.index), not request.turn)
+        answer = "".join(request.answer.text or ())
+        self._said.setdefault(request.conversation, []).extend(
+            ({"role": "user", "content": text}, {"role": "assistant", "content": answer})
+        )

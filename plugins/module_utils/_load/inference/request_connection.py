@@ -1,0 +1,248 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A connection that never blocks and knows when its bytes arrived: the kernel's time of each received piece.
+
+The kernel stamps bytes when they arrive (SO_TIMESTAMPNS), however late this process reads them. The difference between
+both is the lag of the client. Of several pieces in one read only the last is stamped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import ssl
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+
+from .inference_request import InferenceRequest
+
+#: Of Linux; Python's socket module has no name for it.
+_SO_TIMESTAMPNS = 35
+_STAMP = struct.Struct("@qq")
+_ROOM = socket.CMSG_SPACE(_STAMP.size)
+_BYTES = 1 << 16
+#: Nanoseconds that a stamp may seem to be in the future, and the longest time that bytes wait to be read.
+_TOLERANCE, _LONGEST_LAG = 1_000_000, 60_000_000_000
+_WAITING = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINPROGRESS)
+
+READ, WRITE = select.EPOLLIN | select.EPOLLRDHUP, select.EPOLLOUT
+
+
+class KernelStamps:
+    """Converts the kernel's stamps, which are of the wall clock, to the monotonic clock. Nanoseconds.
+
+    Both clocks run at the same rate, so their difference changes only when somebody sets the wall clock.
+    """
+
+    def __init__(self) -> None:
+        self._difference = 0
+        self.measure()
+
+    def measure(self) -> None:
+        """Measure the difference of the clocks: the best of a few attempts, because any may be interrupted."""
+        best = 0
+        for attempt in range(5):
+            before = time.monotonic_ns()
+            wall = time.time_ns()
+            width = time.monotonic_ns() - before
+            if not attempt or width < best:
+                best, self._difference = width, wall - before - width // 2
+
+    def moment(self, stamp: int, now: int) -> int:
+        """Return the moment of a stamp that was read ``now``."""
+        moment = stamp - self._difference
+        if moment > now + _TOLERANCE or moment < now - _LONGEST_LAG:
+            self.measure()  # the wall clock was set
+            moment = stamp - self._difference
+            if moment < now - _LONGEST_LAG:
+                return now
+        return min(moment, now)
+
+
+STAMPS = KernelStamps()
+
+
+class ConnectionLost(Exception):
+    """The connection broke. ``cause``: of the request, as in requests.jsonl."""
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class InferenceServer:
+    """A server: its address, resolved once, and the path before ``/v1``."""
+
+    number: int
+    url: str
+    host: str
+    authority: str
+    path: str
+    family: int
+    address: Any
+    tls: ssl.SSLContext | None
+
+    @classmethod
+    def from_url(cls, number: int, url: str, context: ssl.SSLContext) -> InferenceServer:
+        """Resolve the address of a base URL. Raises InputError for another URL, AccessError without an address."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise InputError(f"urls: '{url}' is not a URL: {error}") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+            raise InputError(f"urls: '{url}' must be http:// or https://, a host, and perhaps a port and a path")
+        port = port or (443 if parts.scheme == "https" else 80)
+        try:
+            family, _type, _protocol, _name, address = socket.getaddrinfo(
+                parts.hostname, port, type=socket.SOCK_STREAM
+            )[0]
+        except OSError as error:
+            raise AccessError(f"{url}: the name {parts.hostname} has no address: {error.strerror}") from error
+        path = parts.path.rstrip("/").removesuffix("/v1")
+        secure = context if parts.scheme == "https" else None
+        return cls(number, url, parts.hostname, parts.netloc, path, family, address, secure)
+
+
+class RequestConnection:
+    """One connection to a server. Methods raise ConnectionLost."""
+
+    __slots__ = (
+        *("_handshaken", "_incoming", "_out", "_outgoing", "_sock", "_tls"),
+        *("connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants", "written"),
+    )
+
+    def __init__(self, server: InferenceServer, number: int) -> None:
+        """Begin to connect."""
+        self.server = server
+        self.number = number
+        self.opened = time.monotonic_ns()
+        self.connected = False
+        self.request: InferenceRequest | None = None
+        self.pending = b""  # a request that waits for the connection
+        self.registered = 0  # events that the loop waits for
+        self.written = 0  # requests so far
+        self._out = b""
+        self._sock = socket.socket(server.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self.fd = self._sock.fileno()
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(select, "epoll"):
+            self._sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._tls: ssl.SSLObject | None = None
+        self._handshaken = server.tls is None
+        if server.tls is not None:
+            self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            self._tls = server.tls.wrap_bio(self._incoming, self._outgoing, server_hostname=server.host)
+        self.wants = WRITE
+        code = self._sock.connect_ex(server.address)
+        if code and code not in _WAITING:
+            self._sock.close()
+            raise ConnectionLost("connect", f"{server.url}: {os.strerror(code)}")
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request can be sent at once."""
+        return self.connected and self._handshaken
+
+    def send(self, data: bytes) -> None:
+        """Send bytes of a request as soon as the connection permits."""
+        if self._tls is not None and self._handshaken:
+            self._tls.write(data)
+            self._out += self._outgoing.read()
+        elif self._tls is not None:
+            raise ConnectionLost("tls", "the handshake is not complete")
+        else:
+            self._out = self._out + data if self._out else data
+        if self.connected:
+            self._flush()
+
+    def on_writable(self) -> None:
+        """Continue to connect or to send."""
+        if not self.connected:
+            code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise ConnectionLost("connect", f"{self.server.url}: {os.strerror(code)}")
+            self.connected = True
+            if self._tls is not None:
+                self._shake_hands()
+        self._flush()
+
+    def _shake_hands(self) -> None:
+        assert self._tls is not None
+        try:
+            self._tls.do_handshake()
+            self._handshaken = True
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error
+            raise ConnectionLost("tls", f"{self.server.url}: TLS: {reason}") from error
+        self._out += self._outgoing.read()
+
+    def _flush(self) -> None:
+        while self._out:
+            try:
+                sent = self._sock.send(self._out)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise ConnectionLost("reset", f"the connection broke: {error.strerror}") from error
+            self._out = self._out[sent:]
+        self.wants = READ | WRITE if self._out else READ
+
+    def read(self) -> tuple[bytes, int, int]:
+        """Return bytes, when they arrived (monotonic, nanoseconds), and how long ago that is; no bytes: the end.
+
+        Raises BlockingIOError if there is nothing to be read yet.
+        """
+        try:
+            data, ancillary, _flags, _address = self._sock.recvmsg(_BYTES, _ROOM)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise ConnectionLost("reset", f"the connection broke: {error.strerror}") from error
+        now = moment = time.monotonic_ns()
+        if ancillary:
+            seconds, nanoseconds = _STAMP.unpack_from(ancillary[0][2])
+            moment = STAMPS.moment(seconds * 1_000_000_000 + nanoseconds, now)
+        if self._tls is not None and data:
+            data = self._decrypt(data)
+            if not data:
+                raise BlockingIOError
+        return data, moment, now - moment
+
+    def _decrypt(self, data: bytes) -> bytes:
+        assert self._tls is not None
+        self._incoming.write(data)
+        if not self._handshaken:
+            self._shake_hands()
+            self._flush()
+            if not self._handshaken:
+                return b""
+        parts = []
+        try:
+            while part := self._tls.read(_BYTES):
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            pass  # the end of the connection follows
+        except (ssl.SSLError, OSError) as error:
+            raise ConnectionLost("tls", f"{self.server.url}: TLS: {getattr(error, 'reason', error)}") from error
+        if self._outgoing.pending:  # an answer to a renewal of keys
+            self._out += self._outgoing.read()
+            self._flush()
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sock.close()

@@ -1,0 +1,409 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sends requests on time and takes their answers: one thread, one epoll loop, connections that never block.
+
+The line ``sent`` of a request is in the file before its first byte is sent, and its other line as soon as it has ended.
+So whenever this process is killed, the file says which requests the server may have got.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import socket
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from .event_stream import BrokenAnswer
+from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
+from .request_connection import READ, STAMPS, ConnectionLost, InferenceServer, RequestConnection
+from .request_schedule import RequestSchedule
+
+#: Longest wait for events, in seconds: then signals and timeouts are looked at.
+_LONGEST_WAIT = 0.2
+#: Below this wait, in seconds, the timer of select() is used, which is more precise than the milliseconds of epoll.
+_PRECISE = 0.002
+#: Seconds, and requests in a row without a success, after which the load ends because the server is of no use.
+_HOPELESS_SECONDS, _HOPELESS_REQUESTS = 5.0, 20
+#: File descriptors that are left for everything else.
+_OTHER_FILES = 200
+#: Pause before a refused request is sent again if the server names none, seconds.
+_RETRY_PAUSE = 1.0
+#: Requests that are sent before answers are looked at again.
+_AT_ONCE = 64
+_BROKEN = select.EPOLLHUP | select.EPOLLERR
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """Limits in seconds. retries: of requests that a busy server refuses. max_open: requests at a time."""
+
+    connect_timeout: float = 10.0
+    timeout: float = 120.0
+    retries: int = 0
+    max_open: int = 10_000
+
+
+def raise_file_limit(wanted: int) -> int:
+    """Permit this process as many open files as ``wanted`` requests need, if possible; return how many these can be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else wanted + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted + _OTHER_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, max(soft, wanted + _OTHER_FILES)), hard))
+    return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES)
+
+
+class RequestEngine:
+    """Sends the requests of a schedule. ``lags`` and ``lateness`` in nanoseconds."""
+
+    def __init__(
+        self,
+        servers: Sequence[InferenceServer],
+        limits: EngineLimits,
+        encode: Callable[[InferenceRequest, InferenceServer], bytes],
+        clock: MonotonicWallClock,
+        client: int | None = None,
+    ) -> None:
+        """Make an engine.
+
+        Args:
+            servers: Request i goes to server i modulo their number.
+            limits: Limits of the requests.
+            encode: Returns the bytes of a request.
+            clock: Clock of the file.
+            client: Number of this client, if there are several.
+        """
+        self._servers = servers
+        self._limits = limits
+        self._encode = encode
+        self._clock = clock
+        self._client = client
+        self._most = raise_file_limit(limits.max_open)
+        if self._most < 1:
+            raise InputError("the limit of open files of this user (ulimit -n) leaves none for requests")
+        self._epoll = select.epoll()
+        # Keeps the kernel's time stamps switched on while there is no other connection.
+        self._stamps = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._stamps.setsockopt(socket.SOL_SOCKET, 35, 1)
+        self._connections: dict[int, RequestConnection] = {}
+        self._idle: list[list[RequestConnection]] = [[] for _server in servers]
+        self._opened = 0
+        self._timeouts: deque[tuple[int, InferenceRequest, int]] = deque()
+        self._connecting: deque[tuple[int, RequestConnection]] = deque()
+        self._rows: list[str] = []
+        self._encoded: tuple[InferenceRequest, bytes] | None = None
+        self._bad = 0  # requests in a row without a success
+        self._last_good = 0
+        self.open: dict[InferenceRequest, RequestConnection | None] = {}
+        self.stopped = ""
+        #: Appends lines to requests.jsonl, and is told of each request that has ended.
+        self.write: Callable[[Sequence[str]], None] = lambda _rows: None
+        self.ended: Callable[[InferenceRequest], None] = lambda _request: None
+        self.reset_counts()
+
+    def reset_counts(self) -> None:
+        """Begin to count, after a warm-up. The connections stay."""
+        self.open_max = self.submitted = self.tokens = 0
+        self.outcomes: Counter[str] = Counter()
+        self.lags: array[int] = array("q")
+        self.lateness: array[int] = array("q")
+
+    def run(self, schedule: RequestSchedule, tick: Callable[[], None]) -> None:
+        """Send everything; ``tick`` is called several times a second and may raise. Open requests are then lost."""
+        self._bad = 0
+        self._last_good = time.monotonic_ns()
+        collects = gc.isenabled()
+        gc.disable()  # a collection would take milliseconds; the objects of requests form no cycles
+        try:
+            next_tick = 0
+            while not self.stopped:
+                now = time.monotonic_ns()
+                if now >= next_tick:
+                    tick()
+                    STAMPS.measure()
+                    self._expire(schedule, now)
+                    next_tick = now + int(_LONGEST_WAIT * SECOND)
+                self._send_due(schedule)
+                moment = schedule.next_moment()
+                if moment is None and not self.open:
+                    break
+                for fd, mask in self._wait(schedule, moment, next_tick):
+                    connection = self._connections.get(fd)
+                    if connection is not None:
+                        self._handle(connection, mask, schedule)
+                self._flush()
+        finally:
+            if collects:
+                gc.enable()
+            self._lose_open()
+            self._flush()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._stamps.close()
+        self._epoll.close()
+
+    def _wait(self, schedule: RequestSchedule, moment: int | None, next_tick: int) -> list[tuple[int, int]]:
+        until = next_tick if moment is None or self._is_full() else min(moment, next_tick)
+        left = (until - time.monotonic_ns()) / SECOND
+        if left > _PRECISE:
+            following = schedule.peek()
+            if following is not None and (self._encoded is None or self._encoded[0] is not following):
+                self._encoded = (following, self._encode(following, self._server_of(following)))
+                left = (until - time.monotonic_ns()) / SECOND
+        if left > _PRECISE or self._epoll.fileno() >= 1024:
+            return self._epoll.poll(max(0.0, left - _PRECISE / 2))
+        if left > 0:
+            select.select([self._epoll], [], [], left)
+        return self._epoll.poll(0)
+
+    def _server_of(self, request: InferenceRequest) -> InferenceServer:
+        return self._servers[request.conversation % len(self._servers)]
+
+    def _is_full(self) -> bool:
+        return len(self.open) >= self._most
+
+    def _send_due(self, schedule: RequestSchedule) -> None:
+        due: list[InferenceRequest] = []
+        now = time.monotonic_ns()
+        while len(due) < _AT_ONCE and len(self.open) + len(due) < self._most:
+            request = schedule.pop(now)
+            if request is None:
+                break
+            due.append(request)
+        if not due:
+            return
+        zero = self._clock.wall - self._clock.monotonic
+        first = [request for request in due if not request.attempts]
+        self._rows += [
+            f'{{"type":"sent","index":{request.index},"due":{zero + request.due / SECOND:.6f}'
+            f',"sent":{zero + now / SECOND:.6f}}}'
+            for request in first
+        ]
+        self._flush()
+        for request in due:
+            self._send(request, schedule)
+
+    def _send(self, request: InferenceRequest, schedule: RequestSchedule, fresh: bool = False) -> None:
+        server = self._server_of(request)
+        if self._encoded is not None and self._encoded[0] is request:
+            wire = self._encoded[1]
+            self._encoded = None
+        else:
+            wire = self._encode(request, server)
+        idle = self._idle[server.number]
+        now = time.monotonic_ns()
+        if not request.attempts:
+            self.submitted += 1
+            self.lateness.append(now - request.due)
+        request.server = server.number
+        request.begin_attempt(now)
+        self.open[request] = None
+        self.open_max = max(self.open_max, len(self.open))
+        try:
+            request.reused = bool(idle) and not fresh
+            connection = idle.pop() if request.reused else self._connect(server)
+            connection.request, request.connection = request, connection.number
+            self.open[request] = connection
+            self._timeouts.append((now + int(self._limits.timeout * SECOND), request, request.attempts))
+            if connection.ready:
+                connection.written += 1
+                connection.send(wire)
+            else:
+                connection.pending = wire
+            self._register(connection)
+        except ConnectionLost as error:
+            self._lost(self.open[request], request, error.cause, str(error), schedule)
+        except OSError as error:
+            self._end(request, FAILED, "connect", f"{server.url}: {error.strerror}", schedule)
+
+    def _connect(self, server: InferenceServer) -> RequestConnection:
+        self._opened += 1
+        connection = RequestConnection(server, self._opened)
+        self._connections[connection.fd] = connection
+        self._connecting.append((connection.opened + int(self._limits.connect_timeout * SECOND), connection))
+        return connection
+
+    def _register(self, connection: RequestConnection) -> None:
+        if connection.registered != connection.wants:
+            if connection.registered:
+                self._epoll.modify(connection.fd, connection.wants)
+            else:
+                self._epoll.register(connection.fd, connection.wants)
+            connection.registered = connection.wants
+
+    def _handle(self, connection: RequestConnection, mask: int, schedule: RequestSchedule) -> None:
+        request = connection.request
+        try:
+            if mask & ~READ and not (connection.ready and mask & _BROKEN):
+                connection.on_writable()
+            if mask & (READ | _BROKEN) and connection.connected:
+                self._read(connection, request, schedule)
+            if connection.pending and connection.ready:
+                wire, connection.pending = connection.pending, b""
+                connection.written += 1
+                if request is not None:
+                    request.connect = time.monotonic_ns() - connection.opened
+                connection.send(wire)
+            if self._connections.get(connection.fd) is connection:
+                self._register(connection)
+        except BlockingIOError:
+            pass
+        except ConnectionLost as error:
+            self._lost(connection, request, error.cause, str(error), schedule)
+        except BrokenAnswer as error:
+            self._lost(connection, request, "not_http", str(error), schedule)
+
+    def _read(self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule) -> None:
+        try:
+            data, moment, lag = connection.read()
+        except BlockingIOError:
+            return
+        if not data:
+            self._take_end(connection, request, schedule)
+            return
+        if request is None:  # nobody asked for anything
+            self._drop(connection)
+            return
+        self.lags.append(lag)
+        request.take(data, moment, lag)
+        if request.http.complete:
+            reusable = request.http.reusable
+            connection.request = None
+            if reusable:
+                self._idle[connection.server.number].append(connection)
+            else:
+                self._drop(connection)
+            self._finish(request, moment, schedule)
+
+    def _take_end(
+        self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule
+    ) -> None:
+        """Take the end of a connection: the end of an answer, or the loss of a connection that was kept alive."""
+        if request is None:
+            self._drop(connection)
+            return
+        moment = time.monotonic_ns()
+        if not request.http.status:
+            raise ConnectionLost("reset", "the server closed the connection without an answer")
+        try:
+            if not request.answer.done:
+                request.http.end()
+        except BrokenAnswer as error:
+            self._lost(connection, request, "truncated", str(error), schedule)
+            return
+        connection.request = None
+        self._drop(connection)
+        self._finish(request, moment, schedule)
+
+    def _finish(self, request: InferenceRequest, moment: int, schedule: RequestSchedule) -> None:
+        request.finish(moment)
+        if request.outcome == REFUSED and request.attempts <= self._limits.retries:
+            pause = _RETRY_PAUSE if request.retry_after is None else request.retry_after
+            request.outcome = ""
+            del self.open[request]
+            schedule.send_again(request, moment + int(pause * SECOND))
+            return
+        self._note(request, schedule)
+
+    def _lost(
+        self,
+        connection: RequestConnection | None,
+        request: InferenceRequest | None,
+        cause: str,
+        text: str,
+        schedule: RequestSchedule,
+    ) -> None:
+        """Take the loss of a connection with the request that it carried."""
+        if connection is not None:
+            connection.request = None
+            self._drop(connection)
+        if request is None or request not in self.open:
+            return
+        if cause == "reset" and request.reused and not request.http.status:
+            # The server had closed the idle connection while the request was under way, so it did not read it.
+            del self.open[request]
+            self._send(request, schedule, fresh=True)
+            return
+        self._end(request, FAILED, cause, text, schedule)
+
+    def _end(self, request: InferenceRequest, outcome: str, cause: str, text: str, schedule: RequestSchedule) -> None:
+        request.fail(outcome, cause, text, time.monotonic_ns())
+        self._note(request, schedule)
+
+    def _note(self, request: InferenceRequest, schedule: RequestSchedule) -> None:
+        """Record a request that has ended, and schedule what follows."""
+        self._record(request)
+        self.ended(request)
+        schedule.note_ended(request)
+        if request.outcome == SUCCEEDED:
+            self._bad, self._last_good = 0, request.ended
+            return
+        self._bad += 1
+        waited = (request.ended - self._last_good) / SECOND
+        if self._bad >= _HOPELESS_REQUESTS and waited >= _HOPELESS_SECONDS:
+            self.stopped = (
+                f"no request has succeeded for {waited:.0f} s; the last of {self._bad:,} errors: {request.error}"
+            )
+
+    def _record(self, request: InferenceRequest) -> None:
+        del self.open[request]
+        self.outcomes[request.outcome] += 1
+        self.tokens += request.answer.tokens or 0
+        self._rows.append(files.encode(request.record(self._clock, self._client)))
+
+    def _flush(self) -> None:
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self.write(rows)
+
+    def _expire(self, schedule: RequestSchedule, now: int) -> None:
+        """End what takes too long. Timeouts are equal, so that the oldest is first."""
+        while self._timeouts and (self._timeouts[0][0] <= now or self._timeouts[0][1] not in self.open):
+            _moment, request, attempt = self._timeouts.popleft()
+            connection = self.open.get(request)
+            if request.attempts == attempt and connection is not None and connection.request is request:
+                what = "the answer is not complete" if request.headers else "no answer"
+                self._lost(connection, request, "timeout", f"{what} after {self._limits.timeout:g} s", schedule)
+        while self._connecting and (self._connecting[0][0] <= now or self._connecting[0][1].ready):
+            _moment, connection = self._connecting.popleft()
+            if not connection.ready and self._connections.get(connection.fd) is connection:
+                text = f"{connection.server.url}: no connection after {self._limits.connect_timeout:g} s"
+                self._lost(connection, connection.request, "connect", text, schedule)
+
+    def _lose_open(self) -> None:
+        """Record the requests whose answers nobody waits for any more."""
+        for request, connection in list(self.open.items()):
+            request.fail(LOST, "interrupted", "the load ended before the answer", time.monotonic_ns())
+            self._record(request)
+            if connection is not None:
+                connection.request = None
+                self._drop(connection)
+
+    def _drop(self, connection: RequestConnection) -> None:
+        if self._connections.get(connection.fd) is connection:
+            del self._connections[connection.fd]
+            idle = self._idle[connection.server.number]
+            if connection in idle:
+                idle.remove(connection)
+            if connection.registered:
+                self._epoll.unregister(connection.fd)
+            connection.close()
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process so far, in seconds."""
+    times = os.times()
+    return times.user + times.system

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the answer of an OpenAI-style server says: when each piece of text arrived, tokens, its end or its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+
+#: Data of the event that ends a stream.
+DONE = b"[DONE]"
+#: Most characters of an error that are kept.
+MOST_ERROR = 300
+
+
+def _truncated(text: Any) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= MOST_ERROR else f"{words[: MOST_ERROR - 3]}..."
+
+
+def error_text(value: Any) -> str:
+    """Return the message of an error in the forms that servers use, an empty string if there is none."""
+    if not isinstance(value, dict):
+        return ""
+    error = value.get("error", value.get("detail"))
+    if isinstance(error, dict):
+        return _truncated(error.get("message") or error)
+    if error:
+        return _truncated(error)
+    if value.get("object") == "error" or value.get("type") == "error":
+        return _truncated(value.get("message") or value)
+    return ""
+
+
+class StreamedAnswer:
+    """An answer as it arrives. Moments in nanoseconds of the monotonic clock.
+
+    times: of each event that has text. sizes: tokens of each, as far as the server says so. ``text``: None if it is not
+    kept.
+    """
+
+    __slots__ = (
+        "_decode",
+        "_tokens",
+        "cached",
+        "completion",
+        "done",
+        "error",
+        "finish",
+        "prompt",
+        "sizes",
+        "text",
+        "times",
+    )
+
+    def __init__(self, keep_text: bool = False) -> None:
+        self._decode = decode_json
+        self.times: list[int] = []
+        self.sizes: list[int] = []
+        self.text: list[str] | None = [] if keep_text else None
+        self.prompt: int | None = None
+        self.completion: int | None = None
+        self.cached: int | None = None
+        self.finish: str | None = None
+        self.error = ""
+        self.done = False
+        self._tokens = 0
+
+    def take(self, data: bytes, moment: int) -> None:
+        """Take the data of one event, or the body of an answer that is not streamed."""
+        if data == DONE:
+            self.done = True
+            return
+        try:
+            event = self._decode(data)
+        except ValueError:
+            self.error = self.error or f"an event is not JSON: {data[:60]!r}"
+            return
+        if not isinstance(event, dict):
+            self.error = self.error or f"an event is not an object: {data[:60]!r}"
+            return
+        choices = event.get("choices")
+        usage = event.get("usage")
+        if usage:
+            self._take_usage(usage)
+        if choices:
+            choice = choices[0]
+            text = _choice_text(choice)
+            if text:
+                self.times.append(moment)
+                if usage and self.completion is not None:  # continuous usage
+                    self.sizes.append(self.completion - self._tokens)
+                    self._tokens = self.completion
+                if self.text is not None and isinstance(text, str):
+                    self.text.append(text)
+            reason = choice.get("finish_reason")
+            if reason:
+                self.finish = reason
+        elif not usage:
+            self.error = self.error or error_text(event)
+
+    def _take_usage(self, usage: dict[str, Any]) -> None:
+        self.prompt = usage.get("prompt_tokens", self.prompt)
+        self.completion = usage.get("completion_tokens", self.completion)
+        details = usage.get("prompt_tokens_details")
+        if details and details.get("cached_tokens") is not None:
+            self.cached = details["cached_tokens"]
+
+    @property
+    def tokens(self) -> int | None:
+        """Number of tokens of the answer: what the server says, else one for each event with text."""
+        return self.completion if self.completion is not None else len(self.times) or None
+
+    @property
+    def chunk_tokens(self) -> list[int] | None:
+        """Tokens of each event with text, if the server says so and any has several."""
+        known = len(self.sizes) == len(self.times)
+        return self.sizes if known and any(size != 1 for size in self.sizes) else None
+
+
+decode_json = needed_fields.create_document_decoder(None)
+
+
+def _choice_text(choice: dict[str, Any]) -> Any:
+    """Return what a choice adds to the answer: text, thoughts or calls of tools; a false value if it adds nothing."""
+    delta = choice.get("delta") or choice.get("message")
+    if delta is None:
+        return choice.get("text")
+    return (
+        delta.get("content")
+        or delta.get("reasoning_content")
+        or delta.get("reasoning")
+        or delta.get("tool_calls")
+        or delta.get("refusal")
+    )

@@ -1,0 +1,263 @@
+"""Loads of requests to simulated inference servers: every request is joined with what the server did."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import model_servers as support
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from model_servers import ModelServers
+
+OPEN = {"type": "constant", "rate": 200}
+CLOSED = {"count": 4, "think_time": 0, "duration": 0}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServers]:
+    with support.model_servers(tmp_path_factory.mktemp("servers")) as running:
+        yield running
+
+
+@pytest.fixture
+def point(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose name no other test uses, so that the requests of each test are told apart."""
+    monkeypatch.setenv("SEATRIAL_VALIDATE", "1")
+    point.number += 1  # type: ignore[attr-defined]  # a counter of this function
+    return tmp_path / f"{point.number:03d}"  # type: ignore[attr-defined]
+
+
+point.number = 0  # type: ignore[attr-defined]
+
+
+def join(servers: ModelServers, folder: Path, count: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return each request with its line of the truth log: exactly one for each attempt at ``count`` requests."""
+    rows = support.read_rows(folder, "request")
+    truth = servers.truth_of(folder.name, sum(row["attempts"] for row in rows))
+    assert len(rows) == count == len({row["index"] for row in rows}) == len(truth)
+    assert all(row["attempts"] == len(truth[row["name"]]) for row in rows)
+    return [(row, truth[row["name"]][-1]) for row in rows]
+
+
+def expect_same(row: dict[str, Any], truth: dict[str, Any]) -> None:
+    """Both say the same of a request that has succeeded."""
+    assert row["outcome"] == "succeeded", row
+    assert row["output_tokens"] == truth["output_tokens"] == row["asked_tokens"]
+    assert row["chunks"] == len(truth["writes"]) == len(row["times"]) + 1
+    assert (row["prompt_tokens"], row["cached_tokens"]) == (truth["prompt_tokens"], truth["cached_tokens"])
+    assert row["due"] <= row["sent"] + 1e-5 <= row["headers"] + 2e-5 and row["headers"] <= row["first_token"]
+    assert row["first_token"] <= row["last_token"] <= row["ended"]
+    assert sorted(row["times"]) == row["times"]
+    assert row["server"] == truth["server"] and row["finish_reason"] == "length" and row["tokens_from"] == "usage"
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize("model", [{"arrival": OPEN}, {"streams": CLOSED}])
+def test_every_request_and_token_is_the_server_s(
+    servers: ModelServers, point: Path, api: str, model: dict[str, Any]
+) -> None:
+    lengths = {"type": "uniform", "low": 1, "high": 30}
+    result = support.send(point, servers.urls, api=api, count=60, output_tokens=lengths, warm_up=6, **model)
+    joined = join(servers, point, 60)
+    for row, truth in joined:
+        expect_same(row, truth)
+    assert result["counts"]["succeeded"] == 60 and result["simulated"]
+    assert result["tokens"] == sum(truth["output_tokens"] for _row, truth in joined)
+    assert len({truth["output_tokens"] for _row, truth in joined}) > 5
+
+
+@pytest.mark.parametrize("faults", ["split,crlf,ping", "tokens_per_chunk=3", "close", "split,tokens_per_chunk=2"])
+def test_the_form_of_the_stream_changes_nothing(servers: ModelServers, point: Path, faults: str) -> None:
+    support.send(point, servers.urls, count=30, arrival=OPEN, output_tokens=7, headers={"X-Simulate": faults})
+    for row, truth in join(servers, point, 30):
+        expect_same(row, truth)
+        assert row["reused"] is False or "close" not in faults
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome", "cause", "words"),
+    [
+        ("error_after=3", "failed", "error_event", "simulated error"),
+        ("reset_after=3", "failed", "reset", "broke"),
+        ("truncate_after=3", "failed", "truncated", "middle of the answer"),
+        ("status=500", "failed", "status", "HTTP 500: simulated refusal"),
+        ("status=429", "refused", "status", "HTTP 429: simulated refusal"),
+    ],
+)
+def test_an_answer_that_breaks_is_recorded_with_its_cause(
+    servers: ModelServers, point: Path, monkeypatch, faults: str, outcome: str, cause: str, words: str
+) -> None:
+    # The first request, which is not counted, would show the error already.
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    result = support.send(point, servers.urls, count=10, arrival=OPEN, headers={"X-Simulate": faults})
+    for row, truth in join(servers, point, 10):
+        assert (row["outcome"], row["cause"]) == (outcome, cause), row
+        assert words in row["error"]
+        assert row["chunks"] == len(truth["writes"]) == (3 if "after" in faults else 0)
+    assert result["counts"][outcome] == 10
+
+
+def test_a_refused_request_is_sent_again_after_the_time_that_the_server_names(
+    servers: ModelServers, point: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    headers = {"X-Simulate": "status=429,retry_after=1,times=1"}
+    support.send(point, servers.urls, count=6, arrival=OPEN, retries=2, headers=headers)
+    for row, truth in join(servers, point, 6):
+        expect_same(row, truth)
+        assert row["attempts"] == 2 and row["first_token"] - row["sent"] > 1
+
+
+def test_an_answer_as_a_whole_has_its_text_at_one_time(servers: ModelServers, point: Path) -> None:
+    support.send(point, servers.urls, count=10, arrival=OPEN, stream=False)
+    for row, truth in join(servers, point, 10):
+        expect_same(row, truth)
+        assert row["chunks"] == 1
+
+
+def test_turns_of_a_conversation_contain_the_earlier_ones_and_are_cached(servers: ModelServers, point: Path) -> None:
+    support.send(point, servers.urls, count=4, turns=3, streams=CLOSED, prompt_tokens=40, shared_prefix_tokens=100)
+    joined = join(servers, point, 12)
+    for row, truth in joined:
+        expect_same(row, truth)
+        assert row["conversation"] == row["index"] // 3 and row["turn"] == row["index"] % 3
+        # Earlier questions of 40 words and answers of 5 tokens, and this question.
+        assert truth["prompt_tokens"] == 100 + 40 * (row["turn"] + 1) + 5 * row["turn"]
+        assert truth["cached_tokens"] >= 16 * ((100 + 45 * row["turn"]) // 16) - 16 or not row["turn"]
+
+
+def test_streams_end_after_their_duration(servers: ModelServers, point: Path) -> None:
+    result = support.send(point, servers.urls, streams={"count": 3, "think_time": 0.01, "duration": 0.5})
+    sent = result["counts"]["sent"]
+    joined = join(servers, point, sent)
+    assert sent >= 3 and result["counts"]["succeeded"] == sent
+    start = support.read_rows(point, "start")[0]["at"]
+    assert all(row["due"] < start + 0.5 for row, _truth in joined)
+    open_at = [(row["sent"], 1) for row, _truth in joined] + [(row["ended"], -1) for row, _truth in joined]
+    level = most = 0
+    for _at, step in sorted(open_at):
+        level += step
+        most = max(most, level)
+    assert most <= 3
+
+
+def test_several_models_get_their_shares(servers: ModelServers, point: Path) -> None:
+    models = [{"name": "simulated-model", "weight": 3}, {"name": "simulated-model-b", "weight": 1}]
+    support.send(point, servers.urls, models=models, count=80, arrival=OPEN, output_tokens=1)
+    used = [truth["model"] for row, truth in join(servers, point, 80) if truth["model"] == row["model"]]
+    assert len(used) == 80 and 45 <= used.count("simulated-model") <= 75
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        (
+            {"models": [{"name": "simulated-modle"}]},
+            InputError,
+            r"has no model 'simulated-modle' \(did you mean 'simul",
+        ),
+        ({"models": []}, InputError, "does not have exactly one model, but simulated-model, simulated-model-b"),
+        ({"headers": {"X-Simulate": "no_stream"}}, InputError, "answered as a whole.*set stream to false"),
+        ({"urls": ["http://127.0.0.1:1"]}, AccessError, "http://127.0.0.1:1: Connection refused"),
+        ({"urls": ["ftp://127.0.0.1"]}, InputError, "'ftp://127.0.0.1' must be http:// or https://"),
+        ({"count": 0}, InputError, "arrival does not say how many"),
+        ({"prompt_tokens": {"type": "uniform"}}, InputError, "prompt_tokens: distribution 'uniform' needs 'low'"),
+        ({"output_tokens": 0}, InputError, "output_tokens is 0"),
+        ({"streams": CLOSED}, InputError, "give only one of them"),
+        ({"headers": {"Host": "x"}}, InputError, "Host is set by the load itself"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_measured(
+    servers: ModelServers, point: Path, changes: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        support.send(point, **{"urls": servers.urls, "count": 5, "arrival": OPEN, **changes})
+    assert not (point / "plan.jsonl").exists()
+    assert servers.truth_of(point.name, 0) == {}
+
+
+@pytest.mark.parametrize(("key", "words"), [("", "Unauthorized"), ("old", "the key has expired")])
+def test_a_missing_and_an_expired_key_are_told_apart(tmp_path: Path, key: str, words: str) -> None:
+    with support.model_servers(tmp_path, 1, api_key="good", expired_key="old") as running:
+        with pytest.raises(AccessError, match=rf"refuses the key \(HTTP 401: {words}\); api_key must be one"):
+            support.send(tmp_path / "001", running.urls, count=1, api_key=key)
+        assert support.send(tmp_path / "002", running.urls, count=2, api_key="good")["counts"]["succeeded"] == 2
+        assert "good" not in (tmp_path / "002" / "requests.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_server_that_is_gone_ends_the_load_with_one_sentence(tmp_path: Path) -> None:
+    with support.model_servers(tmp_path, 1) as running:
+        load = drive(tmp_path / "001", running.urls, count=2000, arrival={"type": "constant", "rate": 50})
+        await_rows(tmp_path / "001", 20)
+        running.process.kill()
+        output, _none = load.communicate(timeout=60)
+    assert load.returncode == 1
+    assert "AccessError: the load was stopped, because no request has succeeded for" in output
+    assert "Connection refused" in output
+    rows = support.read_rows(tmp_path / "001", "request")
+    assert len(rows) == len(support.read_rows(tmp_path / "001", "sent"))
+    assert support.read_rows(tmp_path / "001", "end")[0]["reason"].startswith("stopped: no request has succeeded")
+
+
+#: Sends a load in a process that can be killed.
+DRIVER = """
+import sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+import model_servers as support
+print(support.send(Path({point!r}), {urls!r}, **{more!r})["msg"])
+"""
+
+
+def drive(point: Path, urls: list[str], **more: Any) -> subprocess.Popen[str]:
+    code = DRIVER.format(path=[one for one in sys.path if one], point=str(point), urls=urls, more=more)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def await_rows(point: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while not (point / "requests.jsonl").exists() or len(support.read_rows(point, "request")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_load_continues_and_sends_nothing_twice(servers: ModelServers, point: Path, ending: int) -> None:
+    load = {"count": 400, "arrival": {"type": "constant", "rate": 100}, "output_tokens": 20}
+    first = drive(point, servers.urls, **load)
+    await_rows(point, 50)
+    os.kill(first.pid, ending)
+    output, _none = first.communicate(timeout=30)
+    if ending == signal.SIGTERM:
+        assert "Interrupted: interrupted by SIGTERM" in output
+        assert support.read_rows(point, "end")[0]["reason"] == "interrupted by SIGTERM"
+        assert {row["index"] for row in support.read_rows(point, "sent")} == {
+            row["index"] for row in support.read_rows(point, "request")
+        }
+    result = support.send(point, servers.urls, **load)
+    counts = result["counts"]
+    assert counts["planned"] == counts["sent"] == 400 and counts["unsent"] == 0
+    assert counts["succeeded"] + counts["lost"] == 400
+    truth = servers.truth_of(point.name, counts["succeeded"])
+    assert all(len(lines) == 1 for lines in truth.values())
+    rows = {row["name"]: row for row in support.read_rows(point, "request") if row["outcome"] == "succeeded"}
+    for name, row in rows.items():
+        expect_same(row, truth[name][0])
+    again = support.send(point, servers.urls, **load)
+    assert not again["changed"] and again["counts"] == counts
+
+
+def test_a_request_without_an_answer_ends_after_its_timeout(servers: ModelServers, point: Path, monkeypatch) -> None:
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    headers = {"X-Simulate": "stall_after=1,stall_ms=3000"}
+    support.send(point, servers.urls, count=3, arrival=OPEN, timeout=0.5, headers=headers)
+    rows = support.read_rows(point, "request")
+    assert [(row["outcome"], row["cause"]) for row in rows] == [("failed", "timeout")] * 3
+    assert all("the answer is not complete after 0.5 s" in row["error"] and row["chunks"] == 1 for row in rows)

@@ -1,0 +1,219 @@
+"""What answers mean, when requests are due, and what they ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import client_bottleneck
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
+    InferenceRequest,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_spec import (
+    SPEC,
+    InferenceSpec,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
+    WORDS,
+    PromptTexts,
+    token_count,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_connection import KernelStamps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_answer import (
+    StreamedAnswer,
+    error_text,
+)
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+
+
+def answered(*events: Any, head: bytes = STREAM) -> InferenceRequest:
+    """Return a request that got these events, one in each read."""
+    request = InferenceRequest(0, "r", "m", 2, 1)
+    request.begin_attempt(1)
+    request.take(head, 2, 0)
+    for moment, event in enumerate(events, 3):
+        text = event if isinstance(event, str) else json.dumps(event)
+        request.take(f"data: {text}\n\n".encode(), moment * 1_000_000, 0)
+    request.finish(99_000_000)
+    return request
+
+
+def content(text: str, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}}], **more}
+
+
+def test_a_role_without_text_is_no_token_and_thoughts_and_tools_are() -> None:
+    request = answered(
+        {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
+        {"choices": [{"delta": {"reasoning_content": "hm"}}]},
+        {"choices": [{"delta": {"tool_calls": [{"index": 0}]}}]},
+        content("a"),
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+        "[DONE]",
+    )
+    assert request.answer.times == [4_000_000, 5_000_000, 6_000_000]
+    assert (request.outcome, request.answer.finish, request.answer.tokens) == ("succeeded", "stop", 3)
+    row = request.record(MonotonicWallClock(1000.0, 0.0), None)
+    assert row["times"] == [1000, 2000] and row["first_token"] == 1000.004 and row["tokens_from"] == "chunks"
+
+
+def test_continuous_usage_says_how_many_tokens_each_piece_has() -> None:
+    request = answered(
+        content("a b", usage={"completion_tokens": 2}), content("c", usage={"completion_tokens": 3}), "[DONE]"
+    )
+    assert request.answer.chunk_tokens == [2, 1] and request.answer.tokens == 3
+
+
+@pytest.mark.parametrize(
+    ("events", "cause"),
+    [
+        ([content("a"), {"error": {"message": "no memory"}}], "error_event"),
+        ([content("a"), "{"], "error_event"),
+        ([content("a")], "truncated"),
+        (["[DONE]"], "empty"),
+        ([[1]], "error_event"),
+    ],
+)
+def test_a_stream_that_is_not_complete_is_no_success(events: list[Any], cause: str) -> None:
+    request = answered(*events)
+    assert (request.outcome, request.cause) == ("failed", cause)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"error": {"message": "a"}}, "a"),
+        ({"error": "b"}, "b"),
+        ({"detail": "c"}, "c"),
+        ({"object": "error", "message": "d"}, "d"),
+        ({"choices": []}, ""),
+        ([], ""),
+    ],
+)
+def test_the_message_of_an_error_is_found_in_the_forms_of_servers(value: Any, text: str) -> None:
+    assert error_text(value) == text
+
+
+def test_a_whole_answer_has_its_usage() -> None:
+    answer = StreamedAnswer()
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}
+    answer.take(json.dumps({"choices": [{"message": {"content": "a b"}}], "usage": usage}).encode(), 5)
+    assert (answer.prompt, answer.tokens, answer.cached, answer.times) == (3, 2, 1, [5])
+
+
+def make(index: int, due: int) -> InferenceRequest:
+    return InferenceRequest(index, f"r{index}", "m", 1, due, last_turn=index % 2 == 1)
+
+
+def ended(request: InferenceRequest, outcome: str, moment: int) -> InferenceRequest:
+    request.outcome, request.ended = outcome, moment
+    return request
+
+
+def test_the_next_turn_is_due_after_the_answer_and_the_time_to_think() -> None:
+    schedule = RequestSchedule(make, iter([(0, 0.0), (2, 1.0)]), turns=2, think=lambda _index: 0.5)
+    schedule.begin(1_000)
+    first = schedule.pop(1_000)
+    assert first is not None and first.index == 0 and schedule.pop(10_000) is None
+    schedule.note_ended(ended(first, "succeeded", 2_000))
+    following = schedule.peek()
+    assert following is not None and (following.index, following.due) == (1, 500_002_000)
+    assert schedule.pop(500_002_000) is following
+    second = schedule.pop(1_000_001_000)
+    assert second is not None and second.index == 2
+    schedule.note_ended(ended(second, "failed", 1_000_002_000))  # its second turn would lack the first
+    assert schedule.next_moment() is None
+
+
+def test_streams_take_the_next_conversation_until_their_time_is_over() -> None:
+    schedule = RequestSchedule(
+        lambda index, due: InferenceRequest(index, "", "m", 1, due),
+        iter([(index, None) for index in range(9)]),
+        streams=2,
+        duration=1.0,
+    )
+    schedule.begin(0)
+    requests = [schedule.pop(0), schedule.pop(0)]
+    assert [request.index for request in requests if request] == [0, 1] and schedule.pop(0) is None
+    assert requests[0] and requests[1]
+    schedule.note_ended(ended(requests[0], "failed", 5))
+    later = schedule.pop(5)
+    assert later is not None and (later.index, later.closed_stream, later.due) == (2, 0, 5)
+    schedule.note_ended(ended(requests[1], "succeeded", 1_000_000_000))
+    assert schedule.next_moment() is None
+
+
+def test_prompts_have_their_lengths_and_different_beginnings() -> None:
+    assert len(WORDS) == len(set(WORDS)) == 128
+    texts = PromptTexts(7, shared=50)
+    lengths = [1, 2, 3, 17, 20_000]
+    assert [len(texts.text(i, words).split()) for i, words in enumerate(lengths)] == [50 + words for words in lengths]
+    assert len(texts.text(1, 9, first=False).split()) == 9
+    beginnings = {tuple(texts.text(index, 8).split()[50:53]) for index in range(3_000)}
+    assert len(beginnings) == 3_000
+    assert texts.text(5, 100) == PromptTexts(7, shared=50).text(5, 100) != PromptTexts(8, shared=50).text(5, 100)
+    assert PromptTexts(1, given=["a", "b"]).text(3, 9) == "b"
+
+
+def test_a_number_of_tokens_follows_from_index_and_seed() -> None:
+    spec = {"type": "lognormal", "mean": 100, "sigma": 1, "high": 200}
+    drawn = [token_count(index, spec, 1, "prompt") for index in range(200)]
+    assert drawn == [token_count(index, spec, 1, "prompt") for index in range(200)]
+    assert min(drawn) >= 1 and max(drawn) <= 200 and len(set(drawn)) > 50
+    assert token_count(3, 12.0, 1, "prompt") == 12
+
+
+def test_stamps_are_converted_and_survive_that_the_wall_clock_is_set() -> None:
+    stamps = KernelStamps()
+    now = 5_000_000_000_000
+    stamps._difference = 1_000
+    assert stamps.moment(now + 1_000 - 70, now) == now - 70
+    assert stamps.moment(now + 1_000 + 70, now) == now  # within the accuracy of the measurement
+    measured: list[int] = []
+    stamps.measure = lambda: measured.append(1)  # type: ignore[method-assign]  # the clock of this machine is not set
+    assert stamps.moment(now - 3_600_000_000_000, now) == now and measured
+
+
+@pytest.mark.parametrize(
+    ("lag", "lateness", "cpu", "words"),
+    [
+        ({"p99": 0.02}, {"p99": 0.0}, 0.1, "read 1 % of what it received 20 ms late"),
+        ({"p99": 0.0}, {"p99": 0.5}, 0.1, "sent 1 % of the requests 500 ms late"),
+        ({"p99": 0.0}, None, 9.9, "used 99% of a processor"),
+        ({"p99": 0.001}, {"p99": 0.001}, 1.0, ""),
+    ],
+)
+def test_a_client_that_was_the_bottleneck_says_so(lag: Any, lateness: Any, cpu: float, words: str) -> None:
+    text = client_bottleneck(lag, lateness, cpu, 10.0)
+    assert words in text and bool(text) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"urls": []}, "urls is empty"),
+        ({"streams": {"count": 0, "duration": 5}}, "streams.count is 0"),
+        ({"streams": {"count": 5}}, "streams need an end"),
+        ({"arrival": {"type": "closed"}, "count": 3}, "use streams.count"),
+        ({"arrival": {"type": "poison", "rate": 3}, "count": 3}, "did you mean 'poisson'"),
+        ({"count": 600_000, "turns": 2}, "1,200,000 requests"),
+        ({"count": 3, "turns": 0}, "turns is 0"),
+        ({"count": 3, "prompt_tokens": "many"}, "prompt_tokens is 'many'"),
+        ({"count": 3, "output_tokens": {"type": "fix", "mean": 3}}, "output_tokens: unknown distribution 'fix'"),
+        ({"count": 3, "headers": {"a b": "c"}}, "'a b' is not a valid name"),
+        ({"count": 3, "headers": {"a": "c\r\nd: e"}}, "contains a line break"),
+        ({"count": 3, "api_key": "a\nb"}, "api_key contains a space"),
+        ({"count": 3, "timeout": 0}, "timeout is 0, it must be above 0"),
+        ({"count": 3, "seed": -1}, "seed is -1"),
+    ],
+)
+def test_an_invalid_option_is_refused_with_its_value(changes: dict[str, Any], words: str, tmp_path) -> None:
+    params = {name: option.get("default") for name, option in SPEC.items()}
+    given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **changes}
+    with pytest.raises(InputError, match=words):
+        InferenceSpec.from_params({**params, **given})
