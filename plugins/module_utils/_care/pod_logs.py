@@ -69,13 +69,16 @@ class LoggedPod:
         """Return a pod from its object."""
         meta = item["metadata"]
         labels = meta.get("labels") or {}
-        index = labels.get(run_labels.INDEX, "")
+        workload = next((labels[name] for name in JOB_LABELS if labels.get(name)), "")
+        # Pods of a template that several workloads share have no index; the names of workloads end with it.
+        own = workload.startswith(f"{labels.get(run_labels.RUN)}-")
+        index = labels.get(run_labels.INDEX) or (workload.rpartition("-")[2] if own else "")
         return cls(
             meta["name"],
             meta["namespace"],
             (item.get("status") or {}).get("phase") or "Unknown",
             int(index) if index.isdigit() else None,
-            next((labels[name] for name in JOB_LABELS if labels.get(name)), ""),
+            workload,
             tuple(container["name"] for container in item["spec"]["containers"]),
             item["spec"].get("nodeName") or "",
         )
