@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Flavours of fine-tuning: each is a folder in roles/fine_tuning/files/flavours, described in docs/fine_tuning.md."""
+"""Flavours of fine-tuning, each a folder in roles/fine_tuning/files/flavours, and runtimes: docs/fine_tuning.md."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from . import project_role
 
 ROLE = project_role.ROOT / "roles" / "fine_tuning"
 FOLDER = ROLE / "files" / "flavours"
+#: Runtimes of TrainJobs that platforms bring.
+RUNTIMES = ROLE / "files" / "runtimes.yml"
 #: How a program gets its configuration.
 CONFIGURATIONS = ("file", "arguments")
 
@@ -86,3 +88,15 @@ def load_flavour(name: str) -> TrainingFlavour:
         return TrainingFlavour(name=name, **document)
     except TypeError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+@functools.cache
+def find_runtime(name: str) -> dict[str, str]:
+    """Return kind and name of a runtime of TrainJobs, and the ``gpu_resource`` of one that a platform brings.
+
+    name: of a ClusterTrainingRuntime, or TrainingRuntime/<name>.
+    """
+    kind, _slash, short = name.rpartition("/")
+    known = {} if kind else (files.read_yaml(RUNTIMES).get(short) or {})
+    resource = {"gpu_resource": known["gpu_resource"]} if known else {}
+    return {"kind": kind or "ClusterTrainingRuntime", "name": short, **resource}

@@ -414,6 +414,16 @@ def test_torchrun_finds_the_pods_of_a_job_without_an_operator_of_trainings(api: 
     assert "subdomain" not in alone["spec"]
 
 
+@pytest.mark.parametrize("api", ["pytorchjob", "jobset", "job"])
+def test_a_job_that_goes_to_a_queue_is_created_suspended_with_its_name(api: str) -> None:
+    manifest = workload({"fine_tuning_api": api, "fine_tuning_queue": "team"})
+    assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert (manifest["spec"].get("runPolicy") or manifest["spec"])["suspend"] is True
+    direct = workload({"fine_tuning_api": api})
+    assert "kueue.x-k8s.io/queue-name" not in direct["metadata"]["labels"]
+    assert "suspend" not in (direct["spec"].get("runPolicy") or direct["spec"])
+
+
 def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() -> None:
     given = {"fine_tuning_api": "job", "fine_tuning_pod_count": 2}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")

@@ -36,6 +36,9 @@ NEVER_COMPARED_SETTINGS = (
     *("rehearsal_timeout", "rehearsal_download_url", "rehearsal_fetch_published", "rehearsal_binaries"),
     *("workload_point", "workload_elsewhere_*", "*_kubeconfig", "*_context", "*_namespace", "*_file"),
 )
+#: What runs did before a setting existed, where that is not its default of today: label -> (another label, its value ->
+#: what they did, what they did with all other values).
+FORMER = {"settings.fine_tuning_api": ("settings.fine_tuning_flavour", {"ray": "rayjob"}, "pytorchjob")}
 #: Verdicts of runs whose figures are no measurements.
 UNUSABLE = ("invalid", "error")
 #: Labels that a reason names.
@@ -89,7 +92,10 @@ def find_comparable_points(
     marks = {number: labels_distinguishing_old_group(labels, rules) for number, labels in own.items()}
     points: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
-    for point in (replace(point, labels=read.keep_read(point.labels)) for point in past.points):
+    names = {name for labels in own.values() for name in labels}
+    for point in (
+        replace(point, labels=_with_former_values(read.keep_read(point.labels), names)) for point in past.points
+    ):
         theirs, mark = labels_required_equal(point.labels, rules), labels_distinguishing_old_group(point.labels, rules)
         for number, labels in kept.items():
             ours = (
@@ -113,6 +119,16 @@ def _labels_without_newer_settings(past: PastPoint, labels: FlatLabels, defaults
         for name, value in labels.items()
         if not name.startswith(SETTINGS) or _setting_of_label(name) not in newer
     }
+
+
+def _with_former_values(labels: FlatLabels, names: Collection[str]) -> FlatLabels:
+    """Return the labels of a past point with what it did before settings existed that are among ``names``."""
+    former = {
+        name: values.get(str(labels.get(by)), otherwise)
+        for name, (by, values, otherwise) in FORMER.items()
+        if name in names and name not in labels
+    }
+    return {**labels, **former}
 
 
 def _setting_of_label(name: str) -> str:

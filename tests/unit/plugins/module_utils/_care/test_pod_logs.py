@@ -53,7 +53,11 @@ def test_a_pod_is_read_with_its_index_and_job() -> None:
     assert pod_logs.LoggedPod.of(item) == pod_logs.LoggedPod(
         "w-7-master-0", "ns", "Failed", 7, "w-7", ("pytorch", "proxy")
     )
-    shared = {"perfscale.seatrial/run": "r", "jobset.sigs.k8s.io/jobset-name": "r-001-12", "job-name": "r-001-12-node-0"}
+    shared = {
+        "perfscale.seatrial/run": "r",
+        "jobset.sigs.k8s.io/jobset-name": "r-001-12",
+        "job-name": "r-001-12-node-0",
+    }
     read = pod_logs.LoggedPod.of({**item, "metadata": {**item["metadata"], "labels": shared}})
     assert (read.index, read.workload) == (12, "r-001-12"), "a template that several workloads share has no index"
     foreign = {"perfscale.seatrial/run": "r", "job-name": "other-3"}

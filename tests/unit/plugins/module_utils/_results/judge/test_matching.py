@@ -198,3 +198,19 @@ def test_comparable_is_mutual(one: dict[str, Any], other: dict[str, Any]) -> Non
 
     assert fits(one, other) == fits(other, one)
     assert fits(one, one)
+
+
+@pytest.mark.parametrize(
+    ("api", "flavour", "found"),
+    [("pytorchjob", "fms", "old"), ("trainjob", "fms", "other fine_tuning_api"), ("rayjob", "ray", "old")],
+)
+def test_a_run_from_before_a_setting_is_compared_by_what_it_did(api: str, flavour: str, found: str) -> None:
+    """And not as if it had run with the default of today."""
+    old = {**OWN, "settings.fine_tuning_flavour": flavour}
+    own = {**old, "settings.fine_tuning_api": api}
+    run = PastRun("old", "2026-11-01", "pass", "here", (PastPoint("001", "2026-11-01", old, {}),))
+    points = matching.find_comparable_points({"001": own}, run, LabelRules(), {"001": {"fine_tuning_api"}})
+    assert (points.why if isinstance(points, LeftOut) else "old") == found
+    rules = LabelRules(compare_on=("fine_tuning_api",))
+    related = matching.find_comparable_points({"001": own}, run, rules, {"001": {"fine_tuning_api"}})
+    assert not isinstance(related, LeftOut) and related["001"][0].new is (found == "old")
