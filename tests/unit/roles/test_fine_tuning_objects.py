@@ -45,7 +45,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[tuple[str, str], Any]:
-    return custom_resources.validator(["training-operator", "kuberay"])
+    return custom_resources.validator(["training-operator", "kuberay", "jobset", "trainer"])
 
 
 def workload(given: dict[str, Any], simulated: bool = False) -> dict[str, Any]:
@@ -422,6 +422,53 @@ def test_a_job_that_goes_to_a_queue_is_created_suspended_with_its_name(api: str)
     direct = workload({"fine_tuning_api": api})
     assert "kueue.x-k8s.io/queue-name" not in direct["metadata"]["labels"]
     assert "suspend" not in (direct["spec"].get("runPolicy") or direct["spec"])
+
+
+def test_the_pods_of_trainjobs_are_in_a_runtime_that_all_share_but_each_writes_to_its_folder(
+    schemas: dict[tuple[str, str], Any],
+) -> None:
+    given = {**EVERYTHING, "fine_tuning_api": "trainjob", "fine_tuning_output_claim": "out"}
+    (templates,) = training_objects.variables(given, "__fine_tuning_templates")
+    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    made = template_renderer.render(template, "t1", "001", "t1", [4, 5])
+    (runtime,) = made.shared
+    jobs = [made.workload.manifest(index) for index in (4, 5)]
+    assert [problems(schemas, one) for one in (runtime, *jobs)] == [[], [], []]
+    (replicated,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    container = replicated["template"]["spec"]["template"]["spec"]["containers"][0]
+    mounts = {one["mountPath"]: one for one in container["volumeMounts"]}
+    assert mounts["/mnt/output"]["subPathExpr"] == "$(SEATRIAL_JOB)"
+    for index, job in zip((4, 5), jobs, strict=True):
+        assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+        assert (job["spec"]["trainer"]["numNodes"], job["spec"]["trainer"]["numProcPerNode"]) == (3, 8)
+        values = {one["name"]: one.get("value") for one in job["spec"]["trainer"]["env"]}
+        assert values["SEATRIAL_JOB"] == job["metadata"]["name"] == f"t1-001-{index}"
+        assert not [name for name in values if name.startswith("PET_")], "Trainer refuses them"
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_runtime_of_the_cluster_gets_what_the_api_permits(newer: bool, schemas: dict[tuple[str, str], Any]) -> None:
+    given = {**EVERYTHING, "fine_tuning_api": "trainjob", "fine_tuning_runtime": "torch-distributed"}
+    given |= {"fine_tuning_host_network": False, "fine_tuning_priority_class": ""}
+    (templates,) = training_objects.variables(given, "__fine_tuning_templates")
+    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    made = template_renderer.render(template, "t1", "001", "t1", [4], has_field=lambda *_names: newer)
+    assert made.shared == [], "no runtime of ours"
+    spec = made.workload.manifest(4)["spec"]
+    assert spec["runtimeRef"] == {"kind": "ClusterTrainingRuntime", "name": "torch-distributed"}
+    assert "image" not in spec["trainer"], "that of the runtime"
+    assert spec["trainer"]["resourcesPerNode"]["limits"]["nvidia.com/gpu"] == 8
+    if newer:
+        assert problems(schemas, made.workload.manifest(4)) == []
+        (job,) = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        patch = job["template"]["spec"]["template"]
+    else:
+        (patch,) = spec["podTemplateOverrides"]
+    assert patch["metadata"]["annotations"]["example.com/note"] == "x"
+    assert patch["spec"]["serviceAccountName"] == "rdma"
+    assert {one["name"] for one in patch["spec"]["containers"][0]["volumeMounts"]} <= {
+        one["name"] for one in patch["spec"]["volumes"]
+    }
 
 
 def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() -> None:

@@ -98,7 +98,7 @@ def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: s
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[tuple[str, str], Any]:
-    return custom_resources.validator(["training-operator", "kuberay"])
+    return custom_resources.validator(["training-operator", "kuberay", "jobset", "trainer"])
 
 
 @pytest.mark.parametrize("name", [name for project, name in OWN if project == "fine_tuning"])

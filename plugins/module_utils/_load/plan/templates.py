@@ -305,6 +305,8 @@ class _WorkloadTemplateRenderer:
         name = workload_name(self.run, self.point, index)
         ours = {**run_labels.workload_labels(self.run, self.point, index), **run_labels.client_label(self.client)}
         manifests = self._load(self.compiled, {"index": index, "name": name, "labels": ours})
+        if not manifests:
+            raise InputError(f"template '{self.template.name}' gives no object")
         for number, manifest in enumerate(manifests, 1):
             self._finish(manifest, number, len(manifests), name, ours)
         return manifests
@@ -338,8 +340,6 @@ class _WorkloadTemplateRenderer:
         except yaml.YAMLError as error:
             why = kubectl_yaml.describe_yaml_error(error)
             raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
-        if not manifests:
-            raise InputError(f"template '{self.template.name}' gives no object")
         return manifests
 
     def _call(self, render: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
