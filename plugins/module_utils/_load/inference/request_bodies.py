@@ -49,7 +49,8 @@ class PromptTexts:
 
     def _cut(self, place: int, count: int) -> str:
         rounds, rest = divmod(count, _TEXT_WORDS)
-        return " ".join(self._words[:_TEXT_WORDS] * rounds + self._words[place : place + rest])
+        words = self._words[place : place + rest]
+        return " ".join(self._words[:_TEXT_WORDS] * rounds + words if rounds else words)
 
     def text(self, index: int, words: int, first: bool = True) -> str:
         """Return a prompt: ``words`` words, and before them, in a ``first`` turn, those that all share."""
