@@ -7,16 +7,25 @@ from __future__ import annotations
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import custom_resources
 import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    component_manifests,
+    component_spec,
+    go_toolchain,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -118,7 +127,55 @@ def test_their_webhooks_refuse_what_their_schemas_accept(client: Client) -> None
 
 
 def test_the_metrics_of_trainer_count_its_reconciliations(cluster: support.Rehearsal) -> None:
-    ports = yaml.safe_load((support.Path(cluster.kubeconfig).parent / "ports.json").read_text(encoding="utf-8"))
+    ports = yaml.safe_load((Path(cluster.kubeconfig).parent / "ports.json").read_text(encoding="utf-8"))
     url = f"http://127.0.0.1:{ports['trainer.metrics']}/metrics"
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert b'controller_runtime_reconcile_total{controller="trainjob_controller"' in answer.read()
+
+
+OLD = component_spec.CrdSource(
+    "github.com/kubeflow/trainer/v2",
+    "v2.1.0",
+    "h1:jRABD9ZYToamNH2atHze3L/VC/v6KCAqUEqsOQOjVTg=",
+    ["manifests/base/crds/trainer.kubeflow.org_*.yaml"],
+)
+PARAMETERS = {
+    "metadata": {},
+    "pods": 2,
+    "gpus": 1,
+    "suspend": True,
+    "backoff_limit": 0,
+    "annotations": {"perfscale.seatrial/run-seconds": "1"},
+    "node_selector": {},
+    "tolerations": [],
+    "scheduler": "",
+    "image": "none",
+    "command": ["sleep", "1"],
+    "resources": {"cpu": "1"},
+    "pvc": False,
+}
+
+
+def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: Path) -> None:
+    folder = support.ROOT / "roles" / "workload_scale" / "templates"
+    given = {"kind": "TrainJob", "src": str(folder / "pod.yaml.j2"), "parameters": PARAMETERS}
+    (resolved,) = workload_files.templates_with_content([given], lambda _folder, name: name)
+    template = templates.WorkloadTemplate(**resolved)
+    toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
+    go_toolchain.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
+    old = component_manifests.read_yaml_objects(tmp_path / "old.yml")
+    for crds, field in ((old, "podTemplateOverrides"), (custom_resources.definitions("trainer"), "runtimePatches")):
+        found = custom_resources.validators_of(crds)
+        fields = next(one for one in crds if one["spec"]["names"]["kind"] == "TrainJob")["spec"]["versions"][0][
+            "schema"
+        ]
+        has = fields["openAPIV3Schema"]["properties"]["spec"]["properties"].__contains__
+        made = templates.render(
+            template, "t1-run", "001", "ns", [0], None, lambda _v, _k, path, has=has: has(path.removeprefix("spec."))
+        )
+        job = made.workload.manifest(0)
+        assert field in job["spec"] and len({"podTemplateOverrides", "runtimePatches"} & set(job["spec"])) == 1
+        for one in (job, *made.shared):
+            problems = found[one["apiVersion"], one["kind"]].iter_errors(one)
+            assert [error.message for error in problems] == []
+        assert job["spec"]["runtimeRef"]["name"] == made.shared[0]["metadata"]["name"]

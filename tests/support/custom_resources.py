@@ -26,8 +26,13 @@ def definitions(component: str) -> list[dict[str, Any]]:
 
 def validator(components: list[str]) -> dict[tuple[str, str], jsonschema.protocols.Validator]:
     """Return (apiVersion, kind) -> what validates an object of it."""
+    return validators_of([definition for name in components for definition in definitions(name)])
+
+
+def validators_of(crds: list[dict[str, Any]]) -> dict[tuple[str, str], jsonschema.protocols.Validator]:
+    """Return (apiVersion, kind) -> what validates an object of it, from CRDs."""
     found = {}
-    for one in (definition for name in components for definition in definitions(name)):
+    for one in crds:
         for version in one["spec"]["versions"]:
             key = f"{one['spec']['group']}/{version['name']}", one["spec"]["names"]["kind"]
             schema = _strict(version["schema"]["openAPIV3Schema"])

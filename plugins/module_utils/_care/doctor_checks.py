@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 
 from . import load_estimate
 
@@ -40,6 +41,7 @@ class ExaminationSpec:
     heavy: Sequence[str] = ()
     exclusive: bool = False
     alternatives: Sequence[Mapping[str, Any]] = ()  # setting, its values that are used, value -> kind of each other one
+    conflicts: Sequence[Mapping[str, Any]] = ()  # of kinds of workloads: has, lacks (<version>/<kind>/<field>), why
     subject: str = ""
     run_id: str = ""  # the id of the run as it occurs in names
     nodes: Sequence[Mapping[str, Any]] = ()  # those that the run creates, as in meta/doctor.yml
@@ -77,6 +79,7 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     has_nodes = nodes is not None and _check_nodes(nodes, spec, findings)
     _check_kinds(client, spec, findings)
     _check_alternatives(client, spec, findings)
+    _check_conflicts(client, spec, findings)
     there = {name: _does_namespace_exist(client, name, spec.run_id) for name in spec.namespaces}
     needed = rbac.required_rights(spec.permissions, spec.phases, there)
     lacking = rbac.missing_rights(client, needed)
@@ -176,6 +179,24 @@ def _find_kind(client: Client, text: str) -> tuple[str, str]:
         else:
             return f"{kind} ({version})", ""
     return "", missing
+
+
+def _check_conflicts(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
+    """Report releases on the server that do not go together, by the fields that its kinds have."""
+    served = ServedSchemas(client)
+
+    def has(text: str) -> bool | None:
+        """Return whether the server has a field, None without its kind in any version."""
+        version, kind, field_path = text.rsplit("/", 2)
+        if served.has_field(version, kind, field_path):
+            return True
+        group = version.rpartition("/")[0]
+        found = any(one.kind == kind and one.api_version.rpartition("/")[0] == group for one in client.kinds())
+        return False if found else None
+
+    for conflict in spec.conflicts:
+        if has(conflict["has"]) and has(conflict["lacks"]) is False:
+            findings.add(MISSING, "versions", str(conflict["why"]))
 
 
 def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:

@@ -133,11 +133,13 @@ def requirements_to_check(
             "arrival": workload_files.arrival_with_trace(plan.get("arrival"), workload_files.find_user_file(find)),
         }
 
-    kinds, permissions = _requirements_of_workloads(documents, trees, render, workload_kinds.places_of_role(project))
+    places = workload_kinds.places_of_role(project)
+    kinds, permissions, conflicts = _requirements_of_workloads(documents, trees, render, places)
     return {
         "permissions": _each_once(_render_applicable_entries(documents, "permissions", trees, render) + permissions),
         "kinds": _each_once(_render_unique_texts(documents, "kinds", trees, render) + kinds),
-        "alternatives": _alternative_kinds(own, trees, render, workload_kinds.places_of_role(project)),
+        "conflicts": _each_once(conflicts),
+        "alternatives": _alternative_kinds(own, trees, render, places),
         "namespaces": _render_unique_texts(documents, "namespaces", trees, render),
         "storage_classes": _render_unique_texts(documents, "storage_classes", trees, render),
         "points": {name: planned(settings) for name, settings in run.points.items()} if own.get("plan") else {},
@@ -156,16 +158,18 @@ def requirements_to_check(
 
 def _requirements_of_workloads(
     documents: Sequence[Document], trees: Sequence[Mapping[str, Any]], render: Render, places: Sequence[Path]
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the kinds and the permissions that follow from the kinds of workloads that the documents name."""
+) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return kinds, permissions and conflicts of the kinds of workloads that the documents name."""
     kinds: list[str] = []
     permissions: list[dict[str, Any]] = []
+    conflicts: list[dict[str, Any]] = []
     for settings in trees:
         for document in documents:
             created, watched = (render(document.get(key) or [], settings)[0] for key in ("workloads", "watches"))
             kinds += workload_kinds.kinds_required_on_cluster(created, watched, places)
             permissions += workload_kinds.permissions_required_by_load(created, watched, places)
-    return kinds, permissions
+            conflicts += workload_kinds.conflicts_of_load(created, watched, places)
+    return kinds, permissions, conflicts
 
 
 def _alternative_kinds(

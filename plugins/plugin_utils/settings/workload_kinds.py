@@ -38,6 +38,7 @@ class WorkloadKind:
     it does not end by itself. operator: what to install where it is missing. component: of a rehearsal cluster that
     has it. log: label selector (pods) and container of the log of a training. permissions: as in a meta/doctor.yml,
     beside those that follow from resource and parts. ready: what a load waits for, of the objects that are shared.
+    conflicts: fields of a server that do not go together, if the kind "with" is watched.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class WorkloadKind:
     log: dict[str, str] = field(default_factory=dict)
     permissions: list[dict[str, Any]] = field(default_factory=list)
     ready: list[dict[str, Any]] = field(default_factory=list)
+    conflicts: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -238,6 +240,18 @@ def kinds_required_on_cluster(workloads: Sequence[str], watches: Sequence[Any], 
         if "." in kind.group
     ]
     return [" or ".join(kind.references) for kind in kinds]
+
+
+def conflicts_of_load(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the conflicts of the kinds of a load that apply to it: it watches the other kind too.
+
+    The arguments are those of permissions_required_by_load().
+    """
+    kinds = [load_kind(name, places) for name in workloads]
+    kinds += [wrapped for kind in kinds if (wrapped := find_wrapped_kind(kind, places=places))]
+    entries = _watch_only_stage_entries(workloads, watches, places)
+    watched = {str(entry.get("use") if isinstance(entry, dict) else entry) for entry in entries}
+    return [conflict for kind in kinds for conflict in kind.conflicts if conflict["with"] in watched]
 
 
 def permissions_required_by_load(

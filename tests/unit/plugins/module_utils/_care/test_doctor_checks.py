@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import doctor_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor_checks import (
     ExaminationSpec,
     estimate_without_cluster,
     run_cluster_checks,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from scripted_server import ScriptedServer
 
 GPU = "nvidia.com/gpu"
@@ -43,6 +45,77 @@ def told(folder: Path, there: list[dict[str, Any]], scaler: bool = False, **orde
             client, ExaminationSpec(**{**asked, "points": {"001": PLAN}, "others": False, **order})
         )
     return {one["check"]: (one["result"], one["detail"]) for one in found["checks"]}
+
+
+def served(**fields: str) -> dict[str, Any]:
+    """An OpenAPI document of one kind with these fields of its spec."""
+    spec = {"allOf": [{"$ref": "#/components/schemas/spec"}]}
+    group, version, kind = fields.pop("of").split("/")
+    return {
+        "components": {
+            "schemas": {
+                "kind": {
+                    "properties": {"spec": spec},
+                    "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}],
+                },
+                "spec": {"properties": dict.fromkeys(fields, {"type": "array"})},
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("kueue", "trainer", "wrong"),
+    [
+        ({}, {"podTemplateOverrides": ""}, ""),
+        ({"preemptionGates": ""}, {"runtimePatches": ""}, ""),
+        ({"preemptionGates": ""}, {"podTemplateOverrides": ""}, "Kueue 0.17 or later writes spec.runtimePatches"),
+        ({}, {"runtimePatches": ""}, "Kueue 0.16 and earlier write spec.podTemplateOverrides"),
+        (None, {"runtimePatches": ""}, ""),
+    ],
+)
+def test_releases_of_kueue_and_trainer_that_do_not_go_together_are_refused(
+    tmp_path: Path, kueue: dict[str, str] | None, trainer: dict[str, str], wrong: str
+) -> None:
+    schemas = {"trainer.kubeflow.org/v1alpha1": served(of="trainer.kubeflow.org/v1alpha1/TrainJob", **trainer)}
+    if kueue is not None:
+        schemas["kueue.x-k8s.io/v1beta2"] = served(of="kueue.x-k8s.io/v1beta2/Workload", **kueue)
+    kinds = {"trainer.kubeflow.org/v1alpha1": "TrainJob", "kueue.x-k8s.io/v1beta2": "Workload"}
+    groups = [
+        {
+            "name": name.partition("/")[0],
+            "versions": [{"groupVersion": name, "version": name.partition("/")[2]}],
+            "preferredVersion": {"groupVersion": name},
+        }
+        for name in schemas
+    ]
+
+    def answer(asked: Any, _server: Any = None) -> tuple[int, dict[str, Any]]:
+        if (name := asked.path.removeprefix("/openapi/v3/apis/")) in schemas:
+            return 200, schemas[name]
+        if (name := asked.path.removeprefix("/apis/")) in schemas:
+            return 200, {"resources": [{"name": "x", "kind": kinds[name], "namespaced": True, "verbs": ["list"]}]}
+        if asked.path == "/apis":
+            return 200, {"groups": groups}
+        if asked.path == "/api":
+            return 200, {"versions": ["v1"]}
+        if asked.path == "/api/v1":
+            return 200, {"resources": []}
+        return 404, {"kind": "Status", "code": 404, "message": "not found"}
+
+    conflicts = workload_kinds.conflicts_of_load(["TrainJob"], ["Workload"], [])
+    spec = ExaminationSpec(["test"], [], [], [], [], {}, conflicts=conflicts)
+    findings = doctor_checks.CheckResults()
+    with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
+        doctor_checks._check_conflicts(client, spec, findings)
+    assert [(one["check"], one["detail"][: len(wrong)]) for one in findings.checks] == [("versions", wrong)] * bool(
+        wrong
+    )
+
+
+def test_without_kueue_no_releases_conflict() -> None:
+    assert workload_kinds.conflicts_of_load(["TrainJob"], [], []) == []
+    assert workload_kinds.conflicts_of_load(["Job"], ["Workload"], []) == []
 
 
 def test_a_cluster_without_nodes_is_not_ok_and_says_it_once(tmp_path: Path) -> None:
