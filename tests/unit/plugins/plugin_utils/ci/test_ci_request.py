@@ -207,7 +207,7 @@ REFUSED = {
     "fine_tuning ilab_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",
     "fine_tuning ilab_2x8xh100_sriov_rdma": "fine_tuning_pod_network: it uses secondary networks",
     "scheduler preemption": "scheduler_priorities: it creates priority classes, whose pods can preempt those of others",
-    "scheduler dra_vs_extended": "which only the lab decides",
+    "scheduler dra_light": "is heavy",
     "scheduler kueue_throughput": "is heavy",
     "users light": "rehearsal_nodes_real: it starts a real node, as root",
     "users light_wait": "users_image: it runs another image",
