@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figures of requests whose times are known exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import request_functions, write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from hypothesis import given
+from hypothesis import strategies as st
+from request_files import request, write_requests
+
+ROLES = Path(__file__).parents[6] / "roles"
+DEFINITIONS = [
+    str(ROLES / "results" / "files" / "kpis" / "workload.yml"),
+    str(ROLES / "serving" / "files" / "kpis.yml"),
+]
+SLO = "serving_slo: {ttft: 0.2, tpot: 0.05, share: 0.95}\n"
+FAILED = {"outcome": "failed", "first_token": None, "last_token": None, "times": [], "output_tokens": 0, "chunks": 0}
+
+
+def figures(tmp_path, records, offsets, steps=(), settings=SLO, server=None, **options):
+    """Return the KPIs of a point with these requests, by name, and the first sentence."""
+    folder = write_requests(tmp_path / "points" / "001", records, offsets, steps, **options)
+    (folder / "settings.yml").write_text(settings)
+    if server:
+        (folder / "server.json").write_text(json.dumps({"servers": [server]}))
+    write_timeline.write_timeline(str(tmp_path))
+    write_kpis.write_kpis(str(tmp_path), DEFINITIONS)
+    run = run_reader.read_run_directory(tmp_path)
+    kpis = {kpi["name"]: kpi for kpi in run.points[0].kpis or []}
+    return kpis, headline.run_answer_sentence(run.points, {"001": ""})
+
+
+def steady(count=40, apart=0.5, **more):
+    return [request(index, index * apart, **more) for index in range(count)], [index * apart for index in range(count)]
+
+
+def test_times_of_requests_are_those_of_the_files(tmp_path):
+    kpis, answer = figures(tmp_path, *steady())
+    assert kpis["ttft_p99"]["value"] == pytest.approx(0.1, abs=1e-5)
+    assert kpis["tpot_p50"]["value"] == pytest.approx(0.01, abs=1e-5)
+    assert kpis["token_gap_p99"]["value"] == pytest.approx(0.01, abs=1e-5) and kpis["token_gap_p99"]["n"] == 360
+    assert kpis["total_p50"]["value"] == pytest.approx(0.19, abs=1e-5)
+    assert kpis["client_lag_p99"]["value"] == pytest.approx(50e-6) and not kpis["client_lag_p99"]["simulated"]
+    assert kpis["cached_share"]["value"] == 25
+    assert kpis["slo_attainment"]["value"] == 100 and kpis["slo_attainment"]["note"] == "TTFT ≤ 200 ms, TPOT ≤ 50 ms"
+    assert "requests/s within the objective: TTFT ≤ 200 ms, TPOT ≤ 50 ms" in answer[0] and "SIMULATED" in answer[0]
+
+
+def test_one_stall_is_in_the_longest_gap_and_not_in_the_mean_of_a_request(tmp_path):
+    records, offsets = steady()
+    records[3] = request(3, 1.5, gaps=(0.01,) * 4 + (0.3,) + (0.01,) * 4)
+    kpis, _answer = figures(tmp_path, records, offsets)
+    assert kpis["stall_max"]["value"] == pytest.approx(0.3) == kpis["token_gap_max"]["value"]
+    assert kpis["tpot_p99"]["value"] < 0.05
+
+
+def test_rates_leave_out_the_filling_and_the_draining_of_the_server(tmp_path):
+    # Two requests a second for 20 s, the last of which takes 27 s: the rate over all of the time would be 0.8.
+    records, offsets = steady()
+    records[-1] = request(39, 19.5, gaps=(3.0,) * 9)
+    kpis, _answer = figures(tmp_path, records, offsets, settings="serving_accelerators: 4\n")
+    assert kpis["request_rate"]["value"] == pytest.approx(2, rel=0.05)
+    assert kpis["output_rate"]["value"] == pytest.approx(20, rel=0.05)
+    assert kpis["output_rate_per_gpu"]["value"] == pytest.approx(5, rel=0.05)
+
+
+def test_a_chunk_of_several_tokens_counts_as_these(tmp_path):
+    records, offsets = steady(output_tokens=30)
+    kpis, _answer = figures(tmp_path, records, offsets)
+    assert kpis["output_rate"]["value"] == pytest.approx(60, rel=0.05)
+    assert kpis["tpot_p50"]["value"] == pytest.approx(0.09 / 29, rel=0.01)
+
+
+def test_requests_that_failed_are_slower_than_all_others_and_miss_the_objective(tmp_path):
+    records, offsets = steady()
+    records[5:10] = [request(index, index * 0.5, **FAILED) for index in range(5, 10)]
+    kpis, _answer = figures(tmp_path, records, offsets)
+    assert kpis["tpot_p95"]["value"] is None and "did not succeed" in kpis["tpot_p95"]["note"]
+    assert kpis["ttft_p99"]["value"] is None
+    assert kpis["slo_attainment"]["value"] == 87.5
+    assert kpis["workloads_failed"]["value"] == 5
+
+
+def test_figures_of_pods_are_left_out_and_the_others_speak_of_requests(tmp_path):
+    kpis, _answer = figures(tmp_path, *steady())
+    assert not {"time_to_running_p95", "time_to_scheduled_p95", "gpu_hours_used", "waiting_p95"} & kpis.keys()
+    assert kpis["workloads_succeeded"]["title"] == "Requests succeeded"
+    assert not any("workload" in kpi["title"] + kpi["help"] + kpi["unit"] for kpi in kpis.values())
+
+
+def stepped(seconds_at):
+    """Return requests at 5, 10, 20 and 40 a second for 10 s each, with the time to first token of each rate."""
+    records, offsets, begin = [], [], 0.0
+    steps = [(float(rate), 10.0) for rate in seconds_at]
+    for rate, length in steps:
+        for place in range(int(rate * length)):
+            offset = begin + place / rate
+            records.append(request(len(records), offset, ttft=seconds_at[rate](place)))
+            offsets.append(offset)
+        begin += length
+    return records, offsets, steps
+
+
+def test_the_capacity_lies_between_the_last_step_that_kept_the_objective_and_the_next(tmp_path):
+    records, offsets, steps = stepped(
+        {
+            5: lambda _place: 0.05,
+            10: lambda _place: 0.05,
+            20: lambda place: 0.3 if place % 50 == 0 else 0.05,
+            40: lambda _place: 2.0,
+        }
+    )
+    kpis, answer = figures(tmp_path, records, offsets, steps)
+    capacity = kpis["slo_capacity"]
+    assert 20 <= capacity["value"] < 21 and capacity["interval"] == [20, 40]
+    assert capacity["confidence"]["low"] <= 20 and capacity["confidence"]["high"] == 40
+    expected = (
+        "up to 20.6 requests/s (95 %: 20 to 40): TTFT ≤ 200 ms, TPOT ≤ 50 ms for 95 % of the requests (SIMULATED)"
+    )
+    assert answer == [f"The servers keep the objective {expected}"]
+    assert kpis["saturation_knee"]["value"] == 20
+
+
+def test_a_capacity_beyond_the_last_step_is_a_bound(tmp_path):
+    records, offsets, steps = stepped(dict.fromkeys((5, 10, 20), lambda _place: 0.05))
+    kpis, answer = figures(tmp_path, records, offsets, steps, simulated=False)
+    assert kpis["slo_capacity"]["value"] is None and kpis["slo_capacity"]["at_least"] == 20
+    assert answer == [
+        "The servers keep the objective up to 20 requests/s, the highest rate, or more: "
+        "TTFT ≤ 200 ms, TPOT ≤ 50 ms for 95 % of the requests"
+    ]
+
+
+def test_no_step_that_kept_the_objective_is_said(tmp_path):
+    records, offsets, steps = stepped(dict.fromkeys((5, 10), lambda _place: 0.5))
+    kpis, _answer = figures(tmp_path, records, offsets, steps)
+    assert kpis["slo_capacity"]["value"] is None and "the first step, 5/s, missed it" in kpis["slo_capacity"]["note"]
+
+
+def test_the_servers_own_mean_stands_beside_ours_with_the_difference(tmp_path):
+    name = "vllm:time_to_first_token_seconds"
+    before = {f'{name}_sum{{model="a"}}': 1.0, f'{name}_count{{model="a"}}': 10.0}
+    after = {f'{name}_sum{{model="a"}}': 1.0 + 40 * 0.08, f'{name}_count{{model="a"}}': 50.0}
+    kpis, _answer = figures(tmp_path, *steady(), server={"url": "http://a", "before": before, "after": after})
+    assert kpis["server_ttft_mean"]["value"] == pytest.approx(0.08)
+    assert kpis["server_ttft_mean"]["note"] == "our mean is 100 ms, 20 ms more, over 40 requests"
+    assert "do not report" in kpis["server_queue_mean"]["note"]
+
+
+def test_without_an_objective_nothing_is_compared_with_it(tmp_path):
+    kpis, _answer = figures(tmp_path, *steady(), settings="serving_slo: {}\n")
+    assert kpis["goodput"]["value"] is None and "set serving_slo" in kpis["goodput"]["note"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=8))
+def test_a_falling_fit_never_rises_and_keeps_the_mean(steps):
+    shares, weights = [share for share, _weight in steps], [weight for _share, weight in steps]
+    fit = request_functions.falling_fit(shares, weights)
+    assert len(fit) == len(shares) and all(a >= b - 1e-9 for a, b in zip(fit, fit[1:], strict=False))
+    mean = sum(share * weight for share, weight in steps)
+    assert sum(share * weight for share, weight in zip(fit, weights, strict=True)) == pytest.approx(mean, abs=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.floats(0.01, 1))
+def test_a_crossing_lies_between_the_steps_around_it(shares, share):
+    fit = sorted(shares, reverse=True)
+    rates = [float(2**place) for place in range(len(fit))]
+    value, low, high = request_functions.crossing(rates, fit, share)
+    assert low <= value <= high or value == float("inf")
