@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
@@ -106,8 +106,9 @@ class ObservationWriter:
     """Writes rows for the events of one kind, only for events with changed values.
 
     ``own``: objects of this kind are the workloads. ``owner_index``: finds the workload of objects without our labels,
-    or None. ``adopted``: the workloads of a load that others submit, None for ours. ``write`` gets rows as JSON. Times
-    are seconds on the point's clock.
+    or None. ``adopted``: the workloads of a load that others submit, None for ours. ``labels``: those of the point,
+    without which the index of an object is that of another point. ``write`` gets rows as JSON. Times are seconds on the
+    point's clock.
     """
 
     def __init__(
@@ -118,11 +119,13 @@ class ObservationWriter:
         write: Callable[[str], None],
         owner_index: OwnerIndex | None = None,
         adopted: AdoptedWorkloads | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self.own = own
         self.owner_index = owner_index
         self.adopted = adopted
+        self._labels = dict(labels or {})
         self.tally = tally
         self.events = 0
         self._write = write
@@ -200,7 +203,9 @@ class ObservationWriter:
     def _index_of(self, how: str, metadata: dict[str, Any]) -> int | None:
         """Return the index of the workload of a new object, None if only its owners can show it."""
         if self.adopted is None:
-            return _workload_index_label(metadata)
+            # A watch by owners has no selector, and shows objects of other points, too.
+            of_point = self._labels.items() <= (metadata.get("labels") or {}).items()
+            return _workload_index_label(metadata) if of_point else None
         return self.adopted.index_of(how == LIST, metadata) if self.own else None
 
     def _came_to_match(self, values: tuple[Value, ...]) -> bool:

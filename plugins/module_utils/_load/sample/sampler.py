@@ -90,8 +90,9 @@ class Sampler:
             self.adopted = AdoptedWorkloads(kinds[0], kinds, spec.selection.existing, write)
         #: One observer for each follower: each kind in each namespace.
         self._places = [(kind, namespace) for kind in spec.kinds for namespace in spec.namespaces]
+        point = {run_labels.RUN: spec.run, run_labels.POINT: spec.point, **run_labels.client_label(spec.client)}
         self.observers = [
-            ObservationWriter(sampled, sampled.kind in spec.own, self.tally, write, self.owners, self.adopted)
+            ObservationWriter(sampled, sampled.kind in spec.own, self.tally, write, self.owners, self.adopted, point)
             for sampled, _namespace in self._places
         ]
         at = zip(self._places, self.observers, strict=True)

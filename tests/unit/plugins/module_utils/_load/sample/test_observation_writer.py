@@ -13,6 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_index import OwnerIndex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from hypothesis import given, settings
@@ -157,6 +158,23 @@ def test_a_stage_at_deletion_is_reached_by_whatever_shows_that_an_object_is_gone
         world.see(0, "Succeeded", "DELETED")
     assert ["released" in values for values in world.values()] == [False, False, True]
     assert world.values()[-1] == {"released": True}
+
+
+def test_an_object_with_the_index_of_another_point_belongs_to_its_owner_only() -> None:
+    world, owners = World(own=False), OwnerIndex()
+    point = {run_labels.RUN: "t1", run_labels.POINT: "002"}
+    world.observer = ObservationWriter(KIND, False, world.tally, world.write, owners, None, point)
+    for uid, labels, owner in (
+        ("other-point", {**point, run_labels.POINT: "001", run_labels.INDEX: "3"}, "gone"),
+        ("other-run", {**point, run_labels.RUN: "t0", run_labels.INDEX: "3"}, "gone"),
+        ("labelled", {**point, run_labels.INDEX: "4"}, "gone"),
+        ("owned", {**point, run_labels.POINT: "001", run_labels.INDEX: "3"}, "workload-5"),
+    ):
+        pod = world.pod(0, "Running", uid)
+        pod["metadata"] |= {"labels": labels, "ownerReferences": [{"uid": owner}]}
+        owners.add("workload-5", 5)
+        world.observer.take(10.0, "list", "ADDED", pod)
+    assert [(row["uid"], row["index"]) for row in world.rows] == [("labelled", 4), ("owned", 5)]
 
 
 def test_after_a_list_what_is_missing_is_gone() -> None:
