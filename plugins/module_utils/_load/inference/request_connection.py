@@ -173,13 +173,12 @@ class RequestConnection:
                 raise ConnectionLost("connect", f"{self.server.url}: {os.strerror(code)}")
             self.connected = True
             if self._tls is not None:
-                self._shake_hands()
+                self._shake_hands(self._tls)
         self._flush()
 
-    def _shake_hands(self) -> None:
-        assert self._tls is not None
+    def _shake_hands(self, tls: ssl.SSLObject) -> None:
         try:
-            self._tls.do_handshake()
+            tls.do_handshake()
             self._handshaken = True
         except ssl.SSLWantReadError:
             pass
@@ -215,22 +214,21 @@ class RequestConnection:
             seconds, nanoseconds = _STAMP.unpack_from(ancillary[0][2])
             moment = STAMPS.moment(seconds * 1_000_000_000 + nanoseconds, now)
         if self._tls is not None and data:
-            data = self._decrypt(data)
+            data = self._decrypt(self._tls, data)
             if not data:
                 raise BlockingIOError
         return data, moment, now - moment
 
-    def _decrypt(self, data: bytes) -> bytes:
-        assert self._tls is not None
+    def _decrypt(self, tls: ssl.SSLObject, data: bytes) -> bytes:
         self._incoming.write(data)
         if not self._handshaken:
-            self._shake_hands()
+            self._shake_hands(tls)
             self._flush()
             if not self._handshaken:
                 return b""
         parts = []
         try:
-            while part := self._tls.read(_BYTES):
+            while part := tls.read(_BYTES):
                 parts.append(part)
         except ssl.SSLWantReadError:
             pass
@@ -238,8 +236,9 @@ class RequestConnection:
             pass  # the end of the connection follows
         except (ssl.SSLError, OSError) as error:
             raise ConnectionLost("tls", f"{self.server.url}: TLS: {getattr(error, 'reason', error)}") from error
-        if self._outgoing.pending:  # an answer to a renewal of keys
-            self._out += self._outgoing.read()
+        renewal = self._outgoing.read()
+        if renewal:  # an answer to a renewal of keys
+            self._out += renewal
             self._flush()
         return b"".join(parts)
 

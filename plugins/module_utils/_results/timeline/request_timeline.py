@@ -9,6 +9,7 @@ first and its last token, as the kernel of the client received them: each is a m
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _timeline_header(table: TimelineTable, read: InferenceRequests, run: str, po
     moments = [
         moment for columns in (table.moments, table.earliest) for column in columns.values() for moment in column
     ]
-    known = [moment for moment in moments if moment == moment]
+    known = [moment for moment in moments if not isnan(moment)]
     start = read.started if read.started is not None else min(known, default=0.0)
     return {
         "schema": "timeline/1",
