@@ -32,7 +32,7 @@ def test_projects_are_the_playbooks_with_the_phases_of_all_projects(clone):
 
 
 def test_a_lease_a_bisection_and_the_load_of_others_are_no_trials():
-    assert trial.projects() == ["fine_tuning", "scheduler", "users", "workload_scale"]
+    assert trial.projects() == ["fine_tuning", "scheduler", "serving", "users", "workload_scale"]
 
 
 @pytest.mark.parametrize(
