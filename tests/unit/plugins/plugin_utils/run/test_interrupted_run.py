@@ -165,15 +165,22 @@ lock = multiprocessing.get_context("fork").Lock()
 def work():
     os.setsid()
     signal.signal(signal.SIGTERM, lambda *_: None)
-    print("ready", os.getpid(), flush=True)
+    works.set()
     while True:
         lock.acquire()
 
 interrupted_run.PATIENCE = 1.0
 lock.acquire()
-multiprocessing.get_context("fork").Process(target=work).start()
+works = multiprocessing.get_context("fork").Event()
+worker = multiprocessing.get_context("fork").Process(target=work)
+worker.start()
+works.wait()
+told = False
 while True:
     try:
+        if not told:  # in here, because the signal may follow at once
+            told = True
+            print("ready", worker.pid, flush=True)
         lock.acquire()  # as Ansible does for its queue of results
     except KeyboardInterrupt:
         pass

@@ -49,7 +49,7 @@ def test_every_moment_of_a_resumed_load_lies_within_its_bounds(tmp_path_factory,
         assert not table.moments["sent"][row] > table.latest["created"][row], "it was sent before it was created"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(*KILLED, st.lists(CLOCKS, min_size=2, max_size=3), st.one_of(st.none(), CLOCKS))
 def test_the_same_holds_for_several_clients_of_which_one_goes_on_elsewhere(
     tmp_path_factory, seed, at, lost, first, clocks, again
