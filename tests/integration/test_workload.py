@@ -6,12 +6,16 @@ import os
 import random
 import signal
 import time
+from typing import Any
 
 import drive_workload
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, namespace_limits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_end
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
 
@@ -251,6 +255,9 @@ spec:
       containers: [{name: c, image: none, resources: {limits: {"nvidia.com/gpu": 1000}}}]
 """
 
+#: A Job that the Job controller leaves to another one.
+ALONE = TOO_LARGE.replace("spec:\n  template", "spec:\n  managedBy: example.com/none\n  template", 1)
+
 
 def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: World) -> None:
     progress = world.folder / "progress"
@@ -288,3 +295,88 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
         looked.look({"running": 0}, 2)
         time.sleep(0.1)
     assert "exceeded quota" in looked.reasons[0][1] and looked.unschedulable == ""
+
+
+ASKING = TOO_LARGE.replace('{limits: {"nvidia.com/gpu": 1000}}', "{requests: {cpu: 2}, limits: {cpu: 2}}")
+
+
+def limit(world: World, kind: str, spec: dict[str, Any]) -> None:
+    """Create a ResourceQuota or a LimitRange, and wait until the quota is in force."""
+    metadata = {"name": "bound", "namespace": world.namespace}
+    world.client.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
+    deadline = time.monotonic() + 60
+    while kind == "ResourceQuota":
+        (quota,) = world.client.list(world.client.kind("v1", kind), world.namespace)[0]
+        if quota.get("status", {}).get("hard"):
+            return
+        assert time.monotonic() < deadline, "the quota was never taken up"
+        time.sleep(0.1)
+
+
+def limit_range(**item: Any) -> dict[str, Any]:
+    return {"limits": [{"type": "Container", **item}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "why"),
+    [
+        ("ResourceQuota", {"hard": {"requests.cpu": "1"}}, "ResourceQuota bound: one pod needs 2 requests.cpu"),
+        ("LimitRange", limit_range(max={"cpu": "1"}), "LimitRange bound: container c has 2 cpu"),
+    ],
+)
+def test_a_load_whose_pods_are_never_permitted_ends_early(
+    world: World, kind: str, spec: dict[str, Any], why: str
+) -> None:
+    limit(world, kind, spec)
+    found = world.submit(count=3, wait=True, timeout=110, templates=[{"name": "job", "content": ASKING}])
+    assert found.get("timed_out") is False, found
+    assert f"the pods of Job {world.run_id}-001-0 can never be created: {why}" in found["stopped"]
+    assert found["counts"]["unfinished"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "resources"),
+    [
+        ("ResourceQuota", {"hard": {"cpu": "1"}}, {"requests": {"cpu": "1001m"}}),
+        ("ResourceQuota", {"hard": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}),
+        ("ResourceQuota", {"hard": {"cpu": "1"}}, {}),
+        ("ResourceQuota", {"hard": {"limits.memory": "1Gi"}}, {"requests": {"memory": "1Gi"}}),
+        ("ResourceQuota", {"hard": {"requests.example.com/gpu": "1"}}, {"limits": {"example.com/gpu": "2"}}),
+        ("ResourceQuota", {"hard": {"requests.ephemeral-storage": "1Gi"}}, {}),
+        ("ResourceQuota", {"hard": {"count/pods": "0"}}, {}),
+        ("ResourceQuota", {"hard": {"pods": "0"}, "scopes": ["NotBestEffort"]}, {}),
+        ("LimitRange", limit_range(max={"cpu": "1"}), {"limits": {"cpu": "2"}}),
+        ("LimitRange", limit_range(max={"cpu": "1"}), {}),
+        ("LimitRange", limit_range(min={"cpu": "1"}), {"requests": {"cpu": "500m"}}),
+        ("LimitRange", limit_range(default={"cpu": "1"}, max={"cpu": "4"}), {"requests": {"cpu": "1"}}),
+        ("LimitRange", {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}, {"limits": {"cpu": "2"}}),
+    ],
+)
+def test_the_api_server_refuses_the_same_pods(
+    world: World, kind: str, spec: dict[str, Any], resources: dict[str, Any]
+) -> None:
+    limit(world, kind, spec)
+    pod = {"containers": [{"name": "c", "image": "none", "resources": resources}]}
+    metadata = {"name": "p", "namespace": world.namespace}
+    kinds = (world.client.kind("v1", of) for of in ("ResourceQuota", "LimitRange"))
+    found = [world.client.list(of, world.namespace)[0] for of in kinds]
+    try:
+        world.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
+        refused = False
+    except ApiError as error:
+        assert error.status == 403, error
+        refused = True
+    assert bool(namespace_limits.why_never_created(pod, *found)) == refused
+
+
+def test_a_kind_that_no_controller_takes_up_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_end, "FIRST_CHECK_AFTER", 0.0)
+    world.submit(count=2, templates=[{"name": "job", "content": ALONE}])
+    job = stage_definitions.compile_kind(workload_kinds.load_kind("job").definition)
+    own = frozenset({"Job"})
+    task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (job,), own, (), 0)
+    looked = early_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
+    for _time in range(2):
+        looked.look({"running": 0}, 2)
+    assert looked.reasons == [(2, "no controller has written a status of the Job: does its operator run?")]
+    assert looked.unschedulable == ""

@@ -103,16 +103,16 @@ def why_unschedulable(
     for name, text in asked.items():
         most = max(fitting, key=lambda node: node_allocatable_amount(node, name))
         if node_allocatable_amount(most, name) <= 0:
-            return f"it asks for {_strip_trailing_zeros(text)} {name}, and no node has any"
+            return f"it asks for {strip_trailing_zeros(text)} {name}, and no node has any"
         if parse_kube_quantity(text) > node_allocatable_amount(most, name):
             has = field_at_path(most, "status.allocatable", {})[name]
-            return f"it asks for {_strip_trailing_zeros(text)} {name}, and the largest node has {has}"
+            return f"it asks for {strip_trailing_zeros(text)} {name}, and the largest node has {has}"
     if not any(
         all(parse_kube_quantity(text) <= node_allocatable_amount(node, name) for name, text in asked.items())
         for node in fitting
     ):
         return (
-            f"no node has {', '.join(f'{_strip_trailing_zeros(text)} {name}' for name, text in asked.items())} together"
+            f"no node has {', '.join(f'{strip_trailing_zeros(text)} {name}' for name, text in asked.items())} together"
         )
     return ""
 
@@ -122,7 +122,7 @@ def node_allocatable_amount(node: Mapping[str, Any], resource: str) -> float:
     return parse_kube_quantity((field_at_path(dict(node), "status.allocatable") or {}).get(resource, "0"))
 
 
-def _strip_trailing_zeros(text: Any) -> str:
+def strip_trailing_zeros(text: Any) -> str:
     """Return a quantity without trailing zeros after its point."""
     text = str(text)
     return text.rstrip("0").rstrip(".") if "." in text else text

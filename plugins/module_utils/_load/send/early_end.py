@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from urllib.parse import quote
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import namespace_limits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods as pod_fits_nodes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
@@ -29,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
+from ..kinds.stage_definitions import KindStages
 from ..sample.workload_tally import group_messages
 
 #: Seconds from one probe to the next.
@@ -179,29 +182,98 @@ class StalledLoad:
         elif now >= self._next:
             try:
                 self._ask(bool(counts.get("reasons")))
-            except (AccessError, ApiError, InputError):
-                pass  # this only explains; a request that fails or is forbidden leaves the load unexplained
             finally:
                 self._client.close()
             self._pause = min(self._pause * 2, MAX_CHECK_INTERVAL)
             self._next = time.monotonic() + self._pause
 
     def _ask(self, explained: bool) -> None:
-        spec = self._spec
-        if not explained:
-            kind = self._client.kind("v1", "Event")
-            page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_PAGE_SIZE))
-            self.reasons = group_messages(_newest_object_warnings(page["items"], f"{spec.run}-{spec.point}-"))
-        kind, selector = (
-            self._client.kind("v1", "Pod"),
-            run_labels.workload_label_selector(spec.run, spec.point, spec.client),
-        )
-        page = next(self._client.pages(kind, spec.namespace, selector, "status.phase=Pending", _PAGE_SIZE))
-        if page["items"]:
-            nodes = self._client.list(self._client.kind("v1", "Node"))[0]
-            reason = why_unschedulable(page["items"], nodes)
-            if reason and not pod_fits_nodes.find_node_autoscaler(self._client):
-                self.unschedulable = reason
+        """Ask each question even if the account may not ask another one."""
+        with self._unanswered():
+            if not explained:
+                self._read_warnings()
+        with self._unanswered():
+            kind = self._client.kind("v1", "Pod")
+            pods = next(self._client.pages(kind, self._spec.namespace, self._ours, "status.phase=Pending", _PAGE_SIZE))
+            if pods["items"]:
+                self._judge_pods(pods["items"])
+            else:
+                self._judge_workloads()
+            if not explained and not self.reasons:
+                self.reasons = group_messages(filter(None, map(why_not_looked_at, pods["items"])))
+
+    @staticmethod
+    def _unanswered() -> contextlib.AbstractContextManager[None]:
+        """A request that fails or is forbidden leaves the load unexplained."""
+        return contextlib.suppress(AccessError, ApiError, InputError)
+
+    @property
+    def _ours(self) -> str:
+        return run_labels.workload_label_selector(self._spec.run, self._spec.point, self._spec.client)
+
+    def _read_warnings(self) -> None:
+        spec, kind = self._spec, self._client.kind("v1", "Event")
+        page = next(self._client.pages(kind, spec.namespace, field_selector="type=Warning", limit=_PAGE_SIZE))
+        self.reasons = group_messages(_newest_object_warnings(page["items"], f"{spec.run}-{spec.point}-"))
+
+    def _judge_pods(self, pods: list[dict[str, Any]]) -> None:
+        nodes = self._client.list(self._client.kind("v1", "Node"))[0]
+        reason = why_unschedulable(pods, nodes)
+        if reason and not pod_fits_nodes.find_node_autoscaler(self._client):
+            self.unschedulable = reason
+
+    def _judge_workloads(self) -> None:
+        """Where no pod waits: do the limits of the namespaces permit any, and does a controller run?"""
+        waiting = [pair for kind in self._spec.kinds if kind.kind in self._spec.own for pair in self._unended(kind)]
+        if not self.reasons:
+            self.reasons = group_messages(filter(None, (why_not_taken_up(kind, thing) for kind, thing in waiting)))
+        limits: dict[str, tuple[list[dict[str, Any]], ...]] = {}
+        reasons: list[str] = []
+        for kind, thing in waiting:
+            namespace = thing["metadata"].get("namespace") or ""
+            if namespace not in limits:
+                kinds = ("ResourceQuota", "LimitRange")
+                limits[namespace] = tuple(self._client.list(self._client.kind("v1", of), namespace)[0] for of in kinds)
+            whys = (
+                namespace_limits.why_never_created(pod, *limits[namespace])
+                for pod in namespace_limits.pod_templates(thing)
+            )
+            why = next(filter(None, whys), "")
+            if not why:
+                return
+            reasons.append(f"the pods of {kind.kind} {thing['metadata']['name']} can never be created: {why}")
+        self.unschedulable = next(iter(reasons), "")
+
+    def _unended(self, kind: KindStages) -> Iterator[tuple[KindStages, dict[str, Any]]]:
+        """Yield the first workloads of a kind that have not ended."""
+        for version in kind.api_versions:
+            with contextlib.suppress(InputError):  # the server does not have this version
+                served = self._client.kind(version, kind.kind)
+                for thing in next(self._client.pages(served, self._spec.namespace, self._ours, limit=_PAGE_SIZE))[
+                    "items"
+                ]:
+                    values = kind.values(thing, conditions_by_type(thing))
+                    if not any(values[number] for number in kind.ends):
+                        yield kind, thing
+                return
+
+
+def why_not_taken_up(kind: KindStages, thing: dict[str, Any]) -> str:
+    """Return that no controller has written a status, "" if one has or the stages of the kind need none."""
+    stages = kind.definition["stages"]
+    needed = any("condition" in stage or str(stage.get("field")).startswith("status.") for stage in stages)
+    return (
+        f"no controller has written a status of the {kind.kind}: does its operator run?"
+        if needed and not thing.get("status")
+        else ""
+    )
+
+
+def why_not_looked_at(pod: dict[str, Any]) -> str:
+    """Return that no scheduler has considered a pod, "" if one has, or if a scheduling gate holds it."""
+    if "PodScheduled" in conditions_by_type(pod) or pod["spec"].get("nodeName"):
+        return ""
+    return f"no scheduler has considered the pod: does scheduler '{pod['spec'].get('schedulerName')}' run?"
 
 
 def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]]) -> str:
