@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
@@ -34,7 +33,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import opensearch, s3
 
-from . import cluster_settings, point_loads, project_role, schedule_keywords, verdict_settings
+from . import (
+    cluster_settings,
+    point_loads,
+    project_role,
+    schedule_keywords,
+    template_checks,
+    verdict_settings,
+)
 from .resolve_settings import EffectiveSettings
 from .setting_templates import Render
 from .settings_catalogue import Catalogue
@@ -232,23 +238,26 @@ class PreflightInput:
                 )
 
     def _refuse_missing_files(self, phases: Sequence[str]) -> None:
-        for name, where in self._files(phases):
+        for name, where, settings in self._files(phases):
             path = Path(where)
             if not path.exists():
                 raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
             if name.endswith("_workload_template"):
-                self._refuse_broken_template(name, path)
+                self._refuse_broken_template(name, path, settings)
 
-    def _refuse_broken_template(self, name: str, path: Path) -> None:
+    def _refuse_broken_template(self, name: str, path: Path, settings: Mapping[str, Any]) -> None:
+        about, hint = self._needed()[name], ""
+        places = [folder / "files" / "kinds" for folder in self.catalogue.roles.values()]
         try:
-            jinja2.Environment().parse(path.read_text(encoding="utf-8"))
-        except jinja2.TemplateSyntaxError as error:
-            raise InputError(f"{name}: {path}, line {error.lineno}: {error.message}{self._set_by(name)}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: {path} can't be read: {error}{self._set_by(name)}") from error
+            stages = template_checks.stage_definitions(about, settings, self.render, places)
+            template_checks.check_template(path, about.get("variables") or (), stages)
+        except InputError as error:
+            if isinstance(error, template_checks.UnknownKindError):
+                hint = f": set {name.removesuffix('workload_template')}stages"
+            raise InputError(f"{name}: {error}{hint}{self._set_by(name)}") from error
 
-    def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield (setting, path) of the files that these phases read, at any point of the matrix."""
+    def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield (setting, path, settings) of the files that these phases read, for each point."""
         for name, when in self._needed().items():
             if name in self.found.late or not any(phase in phases for phase in when["phases"]):
                 continue
@@ -259,7 +268,7 @@ class PreflightInput:
                 value = point.settings.get(name)
                 for path in value if isinstance(value, list) else [value]:
                     if path:
-                        yield name, str(path)
+                        yield name, str(path), point.settings
 
     def _needed(self) -> dict[str, dict[str, Any]]:
         """Return the settings of meta/files.yml, and the kubeconfigs that were set for single roles."""

@@ -80,3 +80,9 @@ def test_a_distributed_workload_has_a_master_and_its_workers() -> None:
     assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 3)
     jobs = workload({**settings, "workload_scale_kind": "JobSet"})["spec"]["replicatedJobs"]
     assert jobs[0]["template"]["spec"]["parallelism"] == 4
+
+
+def test_the_variables_of_templates_are_those_that_are_checked_beforehand() -> None:
+    (entries,) = variables({"workload_scale_workload_template": "/mine.yml"}, "__workload_scale_templates")
+    about = LOADER.load_from_file(str(ROLE / "meta" / "files.yml"))["workload_scale_workload_template"]
+    assert sorted(entries[0]["parameters"]) == sorted(about["variables"])

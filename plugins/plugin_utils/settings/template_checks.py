@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with a user's own template of a workload, as far as it is known without rendering it.
+
+Only a load can render it, because some of its variables describe the cluster. The role's meta/files.yml names the
+``variables`` that it passes, besides those of every template, and the ``stages`` of its load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import VARIABLES
+from jinja2 import meta, nodes
+
+from . import workload_kinds
+from .setting_templates import Render
+from .setting_values import absolute_path
+
+#: A variable of every template that only the load knows.
+_GLOBALS = ("server_has",)
+#: Filters of every template that Jinja does not have.
+FILTERS = ("from_yaml", "to_json", "drawn")
+#: The kind of a document that is no template itself.
+_KIND = re.compile(r"^kind: *[\"']?([A-Za-z0-9]+)[\"']? *(?:#.*)?$", re.MULTILINE)
+
+
+class UnknownKindError(InputError):
+    """The load has no stages for the kind of a template's workload."""
+
+
+def stage_definitions(
+    about: Mapping[str, Any], settings: Mapping[str, Any], render: Render, places: Sequence[Path]
+) -> list[Any]:
+    """Return the stage definitions of a load, none if they are not known yet. Raises InputError.
+
+    about: the entry of the template in meta/files.yml. places: folders with kinds.
+    """
+    stages, late = render(about.get("stages") or [], settings)
+    found = [] if late else stages
+    return workload_kinds.resolve_stage_definitions(found, lambda _folder, name: absolute_path(name), places) or []
+
+
+def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any]) -> None:
+    """Raise InputError with the line for bad syntax and unknown names, UnknownKindError for a kind without stages.
+
+    stages: the stage definitions of the load; none if they are not known.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} can't be read: {error}") from error
+    environment = jinja2.Environment()
+    environment.filters.update(dict.fromkeys(FILTERS, str))
+    try:
+        tree = environment.parse(text)
+        undeclared = meta.find_undeclared_variables(tree)
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"{path}, line {error.lineno}: {error.message}") from error
+    known = [*VARIABLES, *variables]
+    unknown = undeclared - {*known, *_GLOBALS, *environment.globals, *_optional_names(tree)}
+    if found := sorted((node.lineno, node.name) for node in tree.find_all(nodes.Name) if node.name in unknown):
+        line, name = found[0]
+        raise InputError(f"{path}, line {line}: '{name}' is undefined{suggest_similar_name(name, known)}")
+    kinds = [str(stage["kind"]) for stage in stages if isinstance(stage, dict) and stage.get("kind")]
+    kind = _kind_of_workload(text)
+    if kind and kinds and kind not in kinds:
+        raise UnknownKindError(
+            f"{path}: the workload, its last document, is a {kind}, and the stages of the load are those of "
+            f"{', '.join(kinds)}"
+        )
+
+
+def _optional_names(tree: nodes.Template) -> Iterator[str]:
+    """Yield the names for which a template provides: {{ x | default(1) }}, {% if x is defined %}."""
+    for node in tree.find_all((nodes.Filter, nodes.Test)):
+        inner = getattr(node, "node", None)
+        if getattr(node, "name", "") in ("default", "d", "defined", "undefined") and isinstance(inner, nodes.Name):
+            yield inner.name
+
+
+def _kind_of_workload(text: str) -> str:
+    """Return the kind of the last document; empty if Jinja decides it or it is a list of others."""
+    documents = [part for part in re.split(r"^---.*$", text, flags=re.MULTILINE) if part.strip()]
+    found = _KIND.findall(documents[-1]) if documents else []
+    return found[0] if len(found) == 1 and found[0] != "List" else ""
