@@ -135,7 +135,8 @@ CHAINS = {
             "jobset_succeeded": Write("jobsets/status", JOBSET, -1),
             "started": Write("trainjobs/status", TRAINER),
             "running": Write("trainjobs/status", TRAINER),
-            "succeeded": Write("trainjobs/status", TRAINER, -1),
+            # Trainer may write the numbers of jobs once more after the end.
+            "succeeded": Write("trainjobs/status", TRAINER),
         },
         2,
     ),
