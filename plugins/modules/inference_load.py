@@ -129,7 +129,8 @@ options:
     type: int
     default: 0
   ignore_eos:
-    description: Whether the server is told to ignore the end of an answer (C(ignore_eos)), so that all are complete.
+    description:
+      - Whether requests ask the server to ignore the end of an answer (C(ignore_eos)), so that all are complete.
     type: bool
     default: true
   body:

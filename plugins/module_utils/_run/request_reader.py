@@ -36,7 +36,6 @@ class InferenceRequests:
     """
 
     folder: Path
-    plan: dict[str, Any] = field(default_factory=dict)
     planned: list[dict[str, Any]] = field(default_factory=list)
     requests: dict[int, dict[str, Any]] = field(default_factory=dict)
     open: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -60,11 +59,8 @@ def has_requests(folder: Path) -> bool:
 def read_requests(folder: Path) -> InferenceRequests:
     """Read the files of the point in ``folder``."""
     read = InferenceRequests(folder)
-    for record in read_json_lines(folder / "plan.jsonl", read.notes):
-        if record.get("type") == "header":
-            read.plan = record
-        elif record.get("type") == "workload":
-            read.planned.append(record)
+    records = read_json_lines(folder / "plan.jsonl", read.notes)
+    read.planned = [record for record in records if record.get("type") == "workload"]
     shift = 0.0
     for record in read_json_lines(folder / FILE, read.notes):
         kind = record.get("type")

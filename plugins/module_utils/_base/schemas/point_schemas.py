@@ -226,7 +226,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "server": COUNT,  # number of the URL
                     "lag_us": COUNT,  # from the arrival of the first piece to its reading
                 },
-                {"chunk_tokens": {"type": "array", "items": {"type": "integer"}}, "client": COUNT},
+                {"chunk_tokens": {"type": "array", "items": {"type": "integer"}}},
             ),
             # cpu: of the client; wall: of the load; seconds. lag: from the arrival of bytes to their reading.
             "end": object_schema(
@@ -238,8 +238,7 @@ POINT: dict[str, dict[str, Any]] = {
                     "sent": COUNT,
                     "tokens": COUNT,
                     "open_max": COUNT,
-                    "lag": {"type": ["object", "null"]},
-                    "lateness": {"type": ["object", "null"]},
+                    **dict.fromkeys(("lag", "lateness"), QUANTILES_OR_NULL),
                 },
             ),
         }

@@ -26,7 +26,7 @@ class HttpAnswer:
     ``reusable``: whether the connection may carry another request after it. ``headers``: by name in lower case.
     """
 
-    __slots__ = ("_buffer", "_chunked", "_feed", "_left", "_trailers", "complete", "headers", "reusable", "status")
+    __slots__ = ("_buffer", "_feed", "_left", "_trailers", "complete", "headers", "reusable", "status")
 
     def __init__(self) -> None:
         self.status = 0
@@ -35,7 +35,6 @@ class HttpAnswer:
         self.reusable = True
         self._buffer = b""
         self._left = 0  # bytes that are missing of the body or of a chunk; -1: the line break after a chunk
-        self._chunked = False
         self._trailers = False
         self._feed = self._feed_head
 
@@ -85,7 +84,6 @@ class HttpAnswer:
             self.complete = True
             self._feed = self._feed_after_end
         elif "chunked" in self.headers.get("transfer-encoding", "").lower():
-            self._chunked = True
             self._feed = self._feed_chunks
         elif "content-length" in self.headers:
             length = self.headers["content-length"].split(",")[0].strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import accumulate
@@ -55,7 +56,7 @@ class InferenceLoad:
         self.bodies = RequestBodies(spec.api, spec.streamed, texts, spec.prompt_tokens, spec.seed, spec.headers, extra)
         self.models: list[tuple[str, float]] = spec.models
         self.total = 0
-        self.first_tokens: list[int] = []
+        self.first_tokens: deque[int] = deque(maxlen=200)  # nanoseconds, of the latest requests
 
     def run(self) -> dict[str, Any]:
         """Send what is missing, and return the module's result.
@@ -124,13 +125,16 @@ class InferenceLoad:
                 raise signals.Interrupted(f"{error}: {self._line(engine, past, wall)}") from error
             finally:
                 cpu, wall = processor_seconds() - cpu, time.monotonic() - wall
-                log.write(_end_line(engine, clock, reason, cpu, wall))
+                end = _end_line(engine, clock, reason, cpu, wall)
+                log.write(end)
                 log.sync()
         self.step.timing("load", wall, f"point {spec.point}")
         after = [probe.metrics_of(server) for server in servers]
         metrics = {"servers": [_server_record(*row) for row in zip(servers, before, after, strict=True)]}
-        files.write_json(spec.point_dir / "server.json", metrics)
-        result = self._result(engine, past, plan, cpu, wall)
+        path = spec.point_dir / "server.json"
+        if engine.submitted or not path.exists():  # a call that sends nothing more shows nothing of the servers
+            files.write_json(path, metrics)
+        result = self._result(engine, past, plan, cpu, wall, end)
         result.update({"warm_up": warm, "simulated": simulated, "seconds": round(time.monotonic() - began, 3)})
         self.progress.say(result["msg"])
         if engine.stopped:
@@ -183,7 +187,6 @@ class InferenceLoad:
         """Return what is still to be sent, and the offset that is now: the first missing request is due at once."""
         spec = self.spec
         offset = 0.0
-        first = 0
         if plan.workloads:
             missing = [(row.index, row.offset) for row in plan.workloads[:: spec.turns] if row.index not in past.sent]
             conversations: Iterator[tuple[int, float | None]] = iter(missing)
@@ -255,7 +258,7 @@ class InferenceLoad:
         ended = sum(engine.outcomes.values())
         of = f"/{self.total:,}" if self.total else ""
         outcomes = [f"{engine.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if engine.outcomes[name]]
-        latest = sorted(self.first_tokens[-200:])
+        latest = sorted(self.first_tokens)
         first = f", first token after {quantiles.quantile(latest, 0.5) / 1e6:.0f} ms (median)" if latest else ""
         words = [
             f"{sent:,}{of} sent",
@@ -267,7 +270,13 @@ class InferenceLoad:
         return f"requests {self.spec.point}: {', '.join(words)}{first}, {ended / seconds:.1f}/s, {seconds:.0f} s"
 
     def _result(
-        self, engine: RequestEngine, past: PastRequests, plan: WorkloadPlan, cpu: float, wall: float
+        self,
+        engine: RequestEngine,
+        past: PastRequests,
+        plan: WorkloadPlan,
+        cpu: float,
+        wall: float,
+        end: dict[str, Any],
     ) -> dict[str, Any]:
         outcomes = engine.outcomes.copy()
         for outcome in past.outcomes.values():
@@ -282,7 +291,7 @@ class InferenceLoad:
             LOST: outcomes[LOST] + past.lost,
             "unsent": max(len(plan.workloads) - sent, 0),
         }
-        lag, lateness = _seconds_summary(engine.lags), _seconds_summary(engine.lateness)
+        lag, lateness = end["lag"], end["lateness"]
         bottleneck = client_bottleneck(lag, lateness if self.spec.arrivals is not None else None, cpu, wall)
         rest = [f"{counts[name]:,} {name}" for name in (FAILED, REFUSED, LOST, "unsent") if counts[name]]
         text = f"{counts[SUCCEEDED]:,} of {counts['planned']:,} requests succeeded"
@@ -355,7 +364,7 @@ def _raised_priority() -> Iterator[None]:
 
 @contextmanager
 def _synced(log: JsonlAppender) -> Iterator[None]:
-    """Sync the file to disk once a second, on a thread of its own because that may take long."""
+    """Sync the file to disk once a second, on a separate thread because that may take long."""
     over = threading.Event()
 
     def sync() -> None:

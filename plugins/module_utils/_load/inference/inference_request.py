@@ -24,7 +24,8 @@ SECOND, MICROSECOND = 1_000_000_000, 1_000
 class InferenceRequest:
     """A request. Moments in nanoseconds of the monotonic clock, 0: not yet.
 
-    asked: tokens of the answer that are asked for. stream_number: of a closed loop. last_turn: whether no turn follows.
+    asked: tokens of the answer that are asked for. closed_stream: number of the stream of a closed loop. refusals: how
+    often it was sent again because the server had refused it. last_turn: whether no turn follows.
     """
 
     index: int
@@ -40,6 +41,7 @@ class InferenceRequest:
     keep_text: bool = False
     server: int = 0
     attempts: int = 0
+    refusals: int = 0
     sent: int = 0
     headers: int = 0
     ended: int = 0
@@ -53,7 +55,6 @@ class InferenceRequest:
     outcome: str = ""
     cause: str | None = None
     error: str | None = None
-    simulated: bool = False
     http: HttpAnswer = field(default_factory=HttpAnswer)
     events: EventStream | None = None
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
@@ -131,7 +132,7 @@ class InferenceRequest:
         """End without success."""
         self.outcome, self.cause, self.error, self.ended = outcome, cause, text, moment
 
-    def record(self, clock: MonotonicWallClock, client: int | None) -> dict[str, Any]:
+    def record(self, clock: MonotonicWallClock) -> dict[str, Any]:
         """Return the line of requests.jsonl."""
         zero = clock.wall - clock.monotonic
 
@@ -179,6 +180,4 @@ class InferenceRequest:
         sizes = answer.chunk_tokens
         if sizes is not None:
             line["chunk_tokens"] = sizes
-        if client is not None:
-            line["client"] = client
         return line

@@ -149,7 +149,8 @@ class InferenceSpec:
             arrivals = arrivals_from_options(arrival, count, seed if draws_from_seed(arrival) else None)
             _require(arrivals.count > 0, "count is 0, and arrival does not say how many requests there are")
             count = arrivals.count
-            _require(count * turns <= 1_000_000, f"{count * turns:,} requests, and 1,000,000 are the most of one load")
+        _require(duration >= 0, f"streams.duration is {duration:g}, it must be 0 or more")
+        _require(count * turns <= 1_000_000, f"{count * turns:,} requests, and 1,000,000 are the most of one load")
         for name in ("warm_up", "retries", "shared_prefix_tokens"):
             _require(params[name] >= 0, f"{name} is {params[name]}, it must be 0 or more")
         for name in ("connect_timeout", "timeout", "max_open"):

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .inference_request import InferenceRequest
 
 #: Of Linux; Python's socket module has no name for it.
-_SO_TIMESTAMPNS = 35
+SO_TIMESTAMPNS = 35
 _STAMP = struct.Struct("@qq")
 _ROOM = socket.CMSG_SPACE(_STAMP.size)
 _BYTES = 1 << 16
@@ -99,7 +99,9 @@ class InferenceServer:
             port = parts.port
         except ValueError as error:
             raise InputError(f"urls: '{url}' is not a URL: {error}") from error
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        if parts.username or parts.password:
+            raise InputError("urls: an address contains a user name or a password; give the key as api_key")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise InputError(f"urls: '{url}' must be http:// or https://, a host, and perhaps a port and a path")
         port = port or (443 if parts.scheme == "https" else 80)
         try:
@@ -118,7 +120,7 @@ class RequestConnection:
 
     __slots__ = (
         *("_handshaken", "_incoming", "_out", "_outgoing", "_sock", "_tls"),
-        *("connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants", "written"),
+        *("connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants"),
     )
 
     def __init__(self, server: InferenceServer, number: int) -> None:
@@ -130,13 +132,11 @@ class RequestConnection:
         self.request: InferenceRequest | None = None
         self.pending = b""  # a request that waits for the connection
         self.registered = 0  # events that the loop waits for
-        self.written = 0  # requests so far
         self._out = b""
         self._sock = socket.socket(server.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self.fd = self._sock.fileno()
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(select, "epoll"):
-            self._sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._tls: ssl.SSLObject | None = None
         self._handshaken = server.tls is None
         if server.tls is not None:

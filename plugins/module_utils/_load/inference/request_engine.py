@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
-from .request_connection import READ, STAMPS, ConnectionLost, InferenceServer, RequestConnection
+from .request_connection import READ, SO_TIMESTAMPNS, STAMPS, ConnectionLost, InferenceServer, RequestConnection
 from .request_schedule import RequestSchedule
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
@@ -72,7 +72,6 @@ class RequestEngine:
         limits: EngineLimits,
         encode: Callable[[InferenceRequest, InferenceServer], bytes],
         clock: MonotonicWallClock,
-        client: int | None = None,
     ) -> None:
         """Make an engine.
 
@@ -81,20 +80,18 @@ class RequestEngine:
             limits: Limits of the requests.
             encode: Returns the bytes of a request.
             clock: Clock of the file.
-            client: Number of this client, if there are several.
         """
         self._servers = servers
         self._limits = limits
         self._encode = encode
         self._clock = clock
-        self._client = client
         self._most = raise_file_limit(limits.max_open)
         if self._most < 1:
             raise InputError("the limit of open files of this user (ulimit -n) leaves none for requests")
         self._epoll = select.epoll()
         # Keeps the kernel's time stamps switched on while there is no other connection.
         self._stamps = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._stamps.setsockopt(socket.SOL_SOCKET, 35, 1)
+        self._stamps.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._connections: dict[int, RequestConnection] = {}
         self._idle: list[list[RequestConnection]] = [[] for _server in servers]
         self._opened = 0
@@ -106,7 +103,7 @@ class RequestEngine:
         self._last_good = 0
         self.open: dict[InferenceRequest, RequestConnection | None] = {}
         self.stopped = ""
-        #: Appends lines to requests.jsonl, and is told of each request that has ended.
+        #: Appends lines to requests.jsonl; is called with each request that has ended.
         self.write: Callable[[Sequence[str]], None] = lambda _rows: None
         self.ended: Callable[[InferenceRequest], None] = lambda _request: None
         self.reset_counts()
@@ -219,7 +216,6 @@ class RequestEngine:
             self.open[request] = connection
             self._timeouts.append((now + int(self._limits.timeout * SECOND), request, request.attempts))
             if connection.ready:
-                connection.written += 1
                 connection.send(wire)
             else:
                 connection.pending = wire
@@ -227,7 +223,7 @@ class RequestEngine:
         except ConnectionLost as error:
             self._lost(self.open[request], request, error.cause, str(error), schedule)
         except OSError as error:
-            self._end(request, FAILED, "connect", f"{server.url}: {error.strerror}", schedule)
+            self._lost(self.open[request], request, "connect", f"{server.url}: {error.strerror}", schedule)
 
     def _connect(self, server: InferenceServer) -> RequestConnection:
         self._opened += 1
@@ -253,14 +249,11 @@ class RequestEngine:
                 self._read(connection, request, schedule)
             if connection.pending and connection.ready:
                 wire, connection.pending = connection.pending, b""
-                connection.written += 1
                 if request is not None:
                     request.connect = time.monotonic_ns() - connection.opened
                 connection.send(wire)
             if self._connections.get(connection.fd) is connection:
                 self._register(connection)
-        except BlockingIOError:
-            pass
         except ConnectionLost as error:
             self._lost(connection, request, error.cause, str(error), schedule)
         except BrokenAnswer as error:
@@ -310,8 +303,9 @@ class RequestEngine:
 
     def _finish(self, request: InferenceRequest, moment: int, schedule: RequestSchedule) -> None:
         request.finish(moment)
-        if request.outcome == REFUSED and request.attempts <= self._limits.retries:
-            pause = _RETRY_PAUSE if request.retry_after is None else request.retry_after
+        if request.outcome == REFUSED and request.refusals < self._limits.retries:
+            pause = _RETRY_PAUSE if request.retry_after is None else min(request.retry_after, self._limits.timeout)
+            request.refusals += 1
             request.outcome = ""
             del self.open[request]
             schedule.send_again(request, moment + int(pause * SECOND))
@@ -362,7 +356,7 @@ class RequestEngine:
         del self.open[request]
         self.outcomes[request.outcome] += 1
         self.tokens += request.answer.tokens or 0
-        self._rows.append(files.encode(request.record(self._clock, self._client)))
+        self._rows.append(files.encode(request.record(self._clock)))
 
     def _flush(self) -> None:
         if self._rows:

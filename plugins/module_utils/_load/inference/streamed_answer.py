@@ -42,7 +42,6 @@ class StreamedAnswer:
     """
 
     __slots__ = (
-        "_decode",
         "_tokens",
         "cached",
         "completion",
@@ -56,7 +55,6 @@ class StreamedAnswer:
     )
 
     def __init__(self, keep_text: bool = False) -> None:
-        self._decode = decode_json
         self.times: list[int] = []
         self.sizes: list[int] = []
         self.text: list[str] | None = [] if keep_text else None
@@ -74,13 +72,19 @@ class StreamedAnswer:
             self.done = True
             return
         try:
-            event = self._decode(data)
+            event = decode_json(data)
         except ValueError:
             self.error = self.error or f"an event is not JSON: {data[:60]!r}"
             return
         if not isinstance(event, dict):
             self.error = self.error or f"an event is not an object: {data[:60]!r}"
             return
+        try:
+            self._take_event(event, moment)
+        except (AttributeError, LookupError, TypeError):
+            self.error = self.error or f"an event has an unknown form: {data[:60]!r}"
+
+    def _take_event(self, event: dict[str, Any], moment: int) -> None:
         choices = event.get("choices")
         usage = event.get("usage")
         if usage:
@@ -96,17 +100,16 @@ class StreamedAnswer:
                 if self.text is not None and isinstance(text, str):
                     self.text.append(text)
             reason = choice.get("finish_reason")
-            if reason:
+            if reason and isinstance(reason, str):
                 self.finish = reason
         elif not usage:
             self.error = self.error or error_text(event)
 
     def _take_usage(self, usage: dict[str, Any]) -> None:
-        self.prompt = usage.get("prompt_tokens", self.prompt)
-        self.completion = usage.get("completion_tokens", self.completion)
-        details = usage.get("prompt_tokens_details")
-        if details and details.get("cached_tokens") is not None:
-            self.cached = details["cached_tokens"]
+        self.prompt = _count(usage.get("prompt_tokens"), self.prompt)
+        self.completion = _count(usage.get("completion_tokens"), self.completion)
+        details = usage.get("prompt_tokens_details") or {}
+        self.cached = _count(details.get("cached_tokens"), self.cached)
 
     @property
     def tokens(self) -> int | None:
@@ -118,6 +121,11 @@ class StreamedAnswer:
         """Tokens of each event with text, if the server says so and any has several."""
         known = len(self.sizes) == len(self.times)
         return self.sizes if known and any(size != 1 for size in self.sizes) else None
+
+
+def _count(value: object, known: int | None) -> int | None:
+    """Return a number of tokens, what is known if the server gives none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else known
 
 
 decode_json = needed_fields.create_document_decoder(None)

@@ -121,10 +121,10 @@ def check_workload_successes(
     if table is None:
         return check_result_entry("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
+    noun = _noun_of_rows(table)
     if not planned:
         nothing = "seen" if "sent_is" in table.header else "planned or sent"
-        return check_result_entry("objects", INVALID, f"No workload was {nothing}.", point)
-    noun = str(table.header.get("rows") or "workload")
+        return check_result_entry("objects", INVALID, f"No {noun} was {nothing}.", point)
     server = "API server" if noun == "workload" else "server"
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
@@ -138,9 +138,10 @@ def check_workload_successes(
         if counts[outcome]
     )
     text = f"{good:,} of {formats.format_count(planned, noun)} succeeded; {bad}"
-    errors = sum(counts[outcome] for outcome in (ERRORS if noun == "workload" else ERRORS_OF_REQUESTS))
-    if errors > max_errors * planned:
-        limit = f"the load is valid up to {formats.format_number(max_errors * 100)} % refused, lost or unsent"
+    kinds = ERRORS if noun == "workload" else ERRORS_OF_REQUESTS
+    if sum(counts[outcome] for outcome in kinds) > max_errors * planned:
+        names = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        limit = f"the load is valid up to {formats.format_number(max_errors * 100)} % {names}"
         return check_result_entry("objects", INVALID, f"{text}; {limit}.", point)
     if not good and not counts["failed"] and "sent_is" not in table.header:
         return check_result_entry("objects", INVALID, f"{text}: nothing finished.", point)
@@ -148,6 +149,11 @@ def check_workload_successes(
         limit = f"; the limit is {formats.format_count(int(allowed), noun)}" if allowed else ""
         return check_result_entry("objects", OUTSIDE, f"{text}{limit}.", point)
     return check_result_entry("objects", PASS, f"{text}. The limits allow this.", point)
+
+
+def _noun_of_rows(table: TimelineTable) -> str:
+    """Return what a row of a timeline is."""
+    return str(table.header.get("rows") or "workload")
 
 
 def _workload_names_with_outcome(table: TimelineTable, outcome: str) -> list[str]:
@@ -175,17 +181,17 @@ def check_load_generator_lateness(
         for moment, due, outcome in zip(sent, intended, table.outcome, strict=True)
         if outcome != "unsent" and not (isnan(moment) or isnan(due))
     )
+    noun = _noun_of_rows(table)
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
             return check_result_entry(
                 "generator", INVALID, "Nothing was sent, so the load was not the requested one.", point
             )
         return check_result_entry(
-            "generator", PASS, "Closed loop: each workload was due as soon as an earlier one ended.", point
+            "generator", PASS, f"Closed loop: each {noun} was due as soon as an earlier one ended.", point
         )
     usual = quantiles.quantile(late, 0.99)
     most = formats.format_duration(late[-1])
-    noun = str(table.header.get("rows") or "workload")
     text = f"99 % of {len(late):,} {noun}s were sent at most {formats.format_duration(usual)} late, all at most {most}"
     if len(late) == 1:
         text = f"The only {noun} was sent {formats.format_duration(usual)} late"
@@ -208,7 +214,7 @@ def check_client_lag(point: Point) -> list[dict[str, Any]]:
     )
     if kpi["value"] <= limit:
         return [check_result_entry("client", PASS, f"{text}.", point.number)]
-    more = "the client was the bottleneck, use more clients or a machine with more free processors"
+    more = "the client was the bottleneck, use a machine with more free processors"
     return [check_result_entry("client", INVALID, f"{text}: {more}.", point.number)]
 
 

@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from .estimators import BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile, percentile_interval
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 from .request_figures import RequestFigures
+from .saturation_knee import LEAST_IN_STEP, rows_by_step
 
 FIRST, LAST = "first_token", "last_token"
 SLO = "serving_slo"
@@ -27,8 +28,6 @@ LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "stall": "stall", "total": "total"}
 USUAL_SHARE = 0.99
 #: The time between the first end and the last request counts, unless it is a smaller share of that since the first.
 LEAST_STEADY = 0.5
-#: Steps with fewer requests say nothing about a share.
-LEAST_IN_STEP = 5
 #: Differences of shares that come from rounding.
 ROUNDING = 1e-9
 
@@ -265,18 +264,6 @@ def slo_attainment(data: PointData) -> KpiValue:
     return KpiValue(value, data.of, data.of, note=text, labels={"slo": text}, **bootstrap, **data.rests(LAST))
 
 
-def shares_by_step(data: PointData, kept: Any) -> list[tuple[float, Any]]:
-    """Return (requests per second, row numbers) of each step with enough requests, by ascending rate."""
-    due = data.span(INTENDED)[0]
-    steps, begin = [], 0.0
-    for rate, length in data.extras.steps:
-        rows = data.np.flatnonzero((due >= begin - 1e-6) & (due < begin + length - 1e-6))
-        begin += length
-        if rate > 0 and len(rows) >= LEAST_IN_STEP:
-            steps.append((float(rate), rows))
-    return sorted(steps, key=lambda step: step[0])
-
-
 def falling_fit(shares: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the weighted least-squares fit of shares that never rises: pool adjacent violators (Ayer et al., 1955)."""
     blocks: list[list[float]] = []  # sum, weight, steps
@@ -312,7 +299,7 @@ def slo_capacity(data: PointData) -> KpiValue:
     """
     np = data.np
     kept, share, text = slo_kept(data)
-    steps = shares_by_step(data, kept)
+    steps = rows_by_step(data)
     of = len(data.extras.steps)
     rates = [rate for rate, _rows in steps]
     labels: dict[str, Any] = {
@@ -338,7 +325,7 @@ def slo_capacity(data: PointData) -> KpiValue:
     confidence = None
     drawing = data.resampling_of(data.of)
     if drawing is not None:
-        drawn = [fitted(weights) for weights in drawing.drawn[: drawing.samples]]
+        drawn = [fitted(weights) for weights in drawing.drawn]
         method = f"{drawing.method}; the steps around the crossing"
         lower, upper = (
             percentile_interval(np.array([sample[side] for sample in drawn]), bound, method)
@@ -349,12 +336,10 @@ def slo_capacity(data: PointData) -> KpiValue:
         confidence = ConfidenceInterval(least, most, method)
         limit = "or more" if most is None else f"to {formats.format_number(most)}"
         labels["bounds"] = f" (95 %: {formats.format_number(least or 0.0)} {limit})"
-    note = "" if low else f"the first step, {formats.format_with_unit(rates[0], '1/s')}, missed it"
     if not low:
+        note = f"the first step, {formats.format_with_unit(rates[0], '1/s')}, missed it"
         return KpiValue(None, len(steps), of, note=note, labels=labels, **rests)
-    return KpiValue(
-        value, len(steps), of, interval=(low, high), confidence=confidence, labels=labels, note=note, **rests
-    )
+    return KpiValue(value, len(steps), of, interval=(low, high), confidence=confidence, labels=labels, **rests)
 
 
 @kpi_function

@@ -59,6 +59,18 @@ def find_knee_by_kneedle(
     return best if distance[best] > 0 else 0
 
 
+def rows_by_step(data: PointData) -> list[tuple[float, Any]]:
+    """Return (rate per second, row numbers) of each step with enough rows, by ascending rate."""
+    due = data.span(INTENDED)[0]
+    steps, begin = [], 0.0
+    for rate, span in data.extras.steps:
+        rows = data.np.flatnonzero((due >= begin - 1e-6) & (due < begin + span - 1e-6))
+        begin += span
+        if rate > 0 and len(rows) >= LEAST_IN_STEP:
+            steps.append((float(rate), rows))
+    return sorted(steps, key=lambda step: step[0])
+
+
 def latency_by_load_step(data: PointData, stage: str, since: str, quantile: float) -> list[tuple[float, float, int]]:
     """Return (rate per second, latency in seconds, workloads) of each step with enough workloads, by ascending rate.
 
@@ -68,14 +80,8 @@ def latency_by_load_step(data: PointData, stage: str, since: str, quantile: floa
     whole = data.sample(stage, since)
     first, last = data.span(stage)
     begin_first, begin_last = data.needed(stage) if since == NEEDED else data.span(since)
-    due = data.span(INTENDED)[0]
-    steps, begin = [], 0.0
-    for rate, span in data.extras.steps:
-        chosen = (due >= begin - 1e-6) & (due < begin + span - 1e-6)
-        begin += span
-        count = int(chosen.sum())
-        if rate <= 0 or count < LEAST_IN_STEP:
-            continue
+    steps = []
+    for rate, chosen in rows_by_step(data):
         sample = DurationSample(
             whole.rows[chosen],
             (first - begin_last)[chosen],
@@ -86,7 +92,7 @@ def latency_by_load_step(data: PointData, stage: str, since: str, quantile: floa
         value = sample.quantile(quantile)
         latency = value.value if value.value is not None else value.at_least
         if latency is not None and np.isfinite(latency):
-            steps.append((rate, float(latency), count))
+            steps.append((rate, float(latency), len(chosen)))
     return sorted(steps)
 
 

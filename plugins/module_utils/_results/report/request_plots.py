@@ -11,7 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.estimators import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
 from ..kpi.point_data import ENDED, INTENDED, SENT, NoFigure, PointData
-from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, shares_by_step, slo_kept
+from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, slo_kept
+from ..kpi.saturation_knee import rows_by_step
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing
 
@@ -34,7 +35,7 @@ def draw_rate_against_latency(data: PointData, label: str) -> PlotDrawing | None
     if data.extras.requests is None:
         return None
     good = requests_succeeded(data)
-    steps = shares_by_step(data, good)
+    steps = rows_by_step(data)
     if len(steps) < 2:
         return None
     rates = [rate for rate, _rows in steps]

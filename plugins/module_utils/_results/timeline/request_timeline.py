@@ -38,6 +38,7 @@ LOST = "lost"
 def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
     """Return the timeline of the requests of the point in ``folder``."""
     read = request_reader.read_requests(folder)
+    request_reader.read_server_metrics(folder, read.notes)  # for a note on a damaged file
     indices = read.indices
     size = len(indices)
     table = TimelineTable({})
@@ -61,7 +62,7 @@ def _append_request(
     table.name.append(str(known.get("name") or planned.get("name") or f"request {index}"))
     table.kind.append(KIND)
     table.template.append(str(known.get("model") or planned.get("template") or ""))
-    table.uid.append(known.get("request_id"))
+    table.uid.append(None)
     table.outcome.append(outcome)
     table.censored.append(outcome == LOST)
     table.attempts.append(int(known.get("attempts") or (1 if known else 0)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import client_bottleneck
@@ -21,12 +23,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     PromptTexts,
     token_count,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_connection import KernelStamps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_connection import (
+    InferenceServer,
+    KernelStamps,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_answer import (
     StreamedAnswer,
     error_text,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
@@ -58,7 +65,7 @@ def test_a_role_without_text_is_no_token_and_thoughts_and_tools_are() -> None:
     )
     assert request.answer.times == [4_000_000, 5_000_000, 6_000_000]
     assert (request.outcome, request.answer.finish, request.answer.tokens) == ("succeeded", "stop", 3)
-    row = request.record(MonotonicWallClock(1000.0, 0.0), None)
+    row = request.record(MonotonicWallClock(1000.0, 0.0))
     assert row["times"] == [1000, 2000] and row["first_token"] == 1000.004 and row["tokens_from"] == "chunks"
 
 
@@ -82,6 +89,30 @@ def test_continuous_usage_says_how_many_tokens_each_piece_has() -> None:
 def test_a_stream_that_is_not_complete_is_no_success(events: list[Any], cause: str) -> None:
     request = answered(*events)
     assert (request.outcome, request.cause) == ("failed", cause)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["delta", "content", "message", "finish_reason", "error", "x"]), inner, max_size=2
+        )
+    ),
+    max_leaves=6,
+)
+USAGE = JSON | st.dictionaries(
+    st.sampled_from(["prompt_tokens", "completion_tokens", "prompt_tokens_details", "cached_tokens"]), JSON, max_size=3
+)
+
+
+@given(st.lists(st.fixed_dictionaries({"choices": JSON, "usage": USAGE}), max_size=3))
+def test_an_event_of_whatever_form_ends_its_request_and_not_the_load(events: list[dict[str, Any]]) -> None:
+    request = answered(*events, "[DONE]")
+    assert request.outcome in ("succeeded", "failed")
+    row = {**request.record(MonotonicWallClock(1000.0, 0.0)), "outcome": request.outcome}
+    files.check_schema("requests/1", row)
+    assert (request.answer.tokens or 0) >= 0
 
 
 @pytest.mark.parametrize(
@@ -202,6 +233,8 @@ def test_a_client_that_was_the_bottleneck_says_so(lag: Any, lateness: Any, cpu: 
         ({"arrival": {"type": "closed"}, "count": 3}, "use streams.count"),
         ({"arrival": {"type": "poison", "rate": 3}, "count": 3}, "did you mean 'poisson'"),
         ({"count": 600_000, "turns": 2}, "1,200,000 requests"),
+        ({"count": 600_000, "turns": 2, "streams": {"count": 3}}, "1,200,000 requests"),
+        ({"count": 3, "streams": {"count": 3, "duration": -5}}, "streams.duration is -5"),
         ({"count": 3, "turns": 0}, "turns is 0"),
         ({"count": 3, "prompt_tokens": "many"}, "prompt_tokens is 'many'"),
         ({"count": 3, "output_tokens": {"type": "fix", "mean": 3}}, "output_tokens: unknown distribution 'fix'"),
@@ -217,3 +250,10 @@ def test_an_invalid_option_is_refused_with_its_value(changes: dict[str, Any], wo
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **changes}
     with pytest.raises(InputError, match=words):
         InferenceSpec.from_params({**params, **given})
+
+
+@pytest.mark.parametrize("user", ["someone:kanary@", ":kanary@"])
+def test_a_password_in_an_address_is_refused_and_not_shown(user: str) -> None:
+    with pytest.raises(InputError, match="contains a user name or a password") as refused:
+        InferenceServer.from_url(0, f"http://{user}127.0.0.1:8000", ssl.create_default_context())
+    assert "kanary" not in str(refused.value)
