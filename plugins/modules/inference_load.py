@@ -120,6 +120,11 @@ options:
     type: list
     elements: str
     default: []
+  prompts_file:
+    description:
+      - File with prompts that are used in turn. Each line is one, or a JSON object with C(prompt).
+      - Not used with O(prompts).
+    type: path
   turns:
     description: Requests of a conversation. Each contains the earlier ones and their answers.
     type: int

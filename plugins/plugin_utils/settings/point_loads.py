@@ -143,12 +143,17 @@ def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:
     arrival = plan.get("arrival")
     if not isinstance(arrival, dict) or not arrival.get("src") or arrival.get("content"):
         return True
-    name = str(arrival["src"])
-    for path in (Path(setting_values.absolute_path(name)), role / "files" / name):
-        if path.is_file():
-            plan["arrival"] = {**arrival, "content": path.read_text(encoding="utf-8")}
-            return True
-    return False
+    plan["arrival"] = arrival_with_trace_content(arrival, role / "files")
+    return "content" in plan["arrival"]
+
+
+def arrival_with_trace_content(arrival: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
+    """Return ``arrival`` with the content of the file that it names, if there is such a file."""
+    name = str(arrival.get("src") or "")
+    for path in (Path(setting_values.absolute_path(name)), *([folder / name] if folder else [])):
+        if name and path.is_file():
+            return {**arrival, "content": path.read_text(encoding="utf-8")}
+    return arrival
 
 
 #: Beginnings of the names of settings about nodes.

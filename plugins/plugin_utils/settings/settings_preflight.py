@@ -8,6 +8,7 @@ an error is about:
 
 - ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
+- ``requests``: options of module inference_load, which must be valid
 - ``more``: further entries
 """
 
@@ -37,6 +38,7 @@ from . import (
     cluster_settings,
     point_loads,
     project_role,
+    request_loads,
     schedule_keywords,
     template_checks,
     verdict_settings,
@@ -73,6 +75,9 @@ def _problems_found_by_checks(
     for entry in entries:
         if "more" in entry:
             yield from _problems_found_by_checks(render(entry["more"], settings)[0], settings, render)
+        elif "requests" in entry:
+            if problem := request_loads.problem_of_requests(entry["requests"], settings, render):
+                yield problem
         elif "keys" in entry:
             yield from _unknown_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
 from .request_bodies import CHAT, COMPLETIONS
+from .request_connection import split_url
 from .request_engine import EngineLimits
 
 #: Most tokens of a prompt or an answer, and most streams.
@@ -53,6 +55,7 @@ SPEC: dict[str, Any] = {
     "prompt_tokens": {"type": "raw", "default": 128, "no_log": False},
     "output_tokens": {"type": "raw", "default": 128, "no_log": False},
     "prompts": {"type": "list", "elements": "str", "default": []},
+    "prompts_file": {"type": "path"},
     "turns": {"type": "int", "default": 1},
     "shared_prefix_tokens": {"type": "int", "default": 0, "no_log": False},
     "ignore_eos": {"type": "bool", "default": True},
@@ -71,26 +74,39 @@ SPEC: dict[str, Any] = {
 
 def _checked_distribution(name: str, spec: Any, least: float, most: float) -> Any:
     """Return a number or a distribution. Raises InputError for another value."""
+    option = name.partition(".")[0]
     if isinstance(spec, Mapping):
         try:
             draw_number_for_workload(0, spec)
         except InputError as error:
-            raise InputError(f"{name}: {error}") from error
-        if "type" not in spec or (spec.get("high") or 0) > most:
-            raise InputError(f"{name}: {dict(spec)} needs type, and high of at most {most:,g}")
+            raise InputError(f"{name}: {error}", setting=option) from error
+        good = "type" in spec and (spec.get("high") or 0) <= most
+        _require(good, option, f"{name}: {dict(spec)} needs type, and high of at most {most:,g}")
         return {"high": most, **{key: value for key, value in spec.items() if value is not None}}
     try:
         number = float(spec)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is '{spec}', it must be a number or a distribution with type") from error
-    if not least <= number <= most:
-        raise InputError(f"{name} is {spec}, it must be {least:g} to {most:,g}")
+        text = f"{name} is '{spec}', it must be a number or a distribution with type"
+        raise InputError(text, setting=option) from error
+    _require(least <= number <= most, option, f"{name} is {spec}, it must be {least:g} to {most:,g}")
     return number
 
 
-def _require(good: bool, text: str) -> None:
+def _require(good: bool, option: str, text: str) -> None:
     if not good:
-        raise InputError(text)
+        raise InputError(text, setting=option)
+
+
+def _checked_arrivals(arrival: dict[str, Any], count: int, seed: int) -> ArrivalTimes:
+    """Return when requests are due in the open model. Raises InputError."""
+    kinds = f"arrival.type is closed; for requests use streams.count, or one of {', '.join(_OPEN_TYPES)}"
+    _require(arrival.get("type") != CLOSED, "arrival", kinds)
+    try:
+        arrivals = arrivals_from_options(arrival, count, seed if draws_from_seed(arrival) else None)
+    except InputError as error:
+        raise InputError(f"arrival: {error}", setting="arrival") from error
+    _require(arrivals.count > 0, "count", "count is 0, and arrival does not say how many requests there are")
+    return arrivals
 
 
 @dataclass(frozen=True)
@@ -126,37 +142,37 @@ class InferenceSpec:
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
         """Check the options of the module. Raises InputError naming option and value."""
-        _require(
-            bool(params["urls"]), "urls is empty: name the base URL of at least one server, such as http://host:8000"
-        )
+        urls = "urls is empty: name the base URL of at least one server, such as http://host:8000"
+        _require(bool(params["urls"]), "urls", urls)
+        for url in params["urls"]:
+            split_url(url)
         streams, count, turns = params["streams"], params["count"], params["turns"]
         number, duration = int(streams.get("count") or 0), float(streams.get("duration") or 0)
         seed = 1 if params["seed"] is None else params["seed"]
-        _require(seed >= 0, f"seed is {seed}, it must be 0 or more")
-        _require(1 <= turns <= 1000, f"turns is {turns}, it must be 1 to 1000")
-        _require(0 <= count <= 1_000_000, f"count is {count:,}, it must be 0 to 1,000,000")
+        _require(seed >= 0, "seed", f"seed is {seed}, it must be 0 or more")
+        _require(1 <= turns <= 1000, "turns", f"turns is {turns}, it must be 1 to 1000")
+        _require(0 <= count <= 1_000_000, "count", f"count is {count:,}, it must be 0 to 1,000,000")
         arrivals = None
         arrival = {key: value for key, value in params["arrival"].items() if value is not None}
         if number or duration:
-            _require(not arrival, "arrival is for the open model and streams for the closed one: give only one of them")
-            _require(1 <= number <= _MOST_STREAMS, f"streams.count is {number}, it must be 1 to {_MOST_STREAMS:,}")
-            _require(bool(count or duration > 0), "streams need an end: streams.duration in seconds, or count")
+            both = "arrival is for the open model and streams for the closed one: give only one of them"
+            _require(not arrival, "streams", both)
+            most = f"streams.count is {number}, it must be 1 to {_MOST_STREAMS:,}"
+            _require(1 <= number <= _MOST_STREAMS, "streams", most)
+            end = "streams need an end: streams.duration in seconds, or count"
+            _require(bool(count or duration > 0), "streams", end)
         else:
-            _require(
-                arrival.get("type") != CLOSED,
-                f"arrival.type is closed; for requests use streams.count, or one of {', '.join(_OPEN_TYPES)}",
-            )
-            arrivals = arrivals_from_options(arrival, count, seed if draws_from_seed(arrival) else None)
-            _require(arrivals.count > 0, "count is 0, and arrival does not say how many requests there are")
+            arrivals = _checked_arrivals(arrival, count, seed)
             count = arrivals.count
-        _require(duration >= 0, f"streams.duration is {duration:g}, it must be 0 or more")
-        _require(count * turns <= 1_000_000, f"{count * turns:,} requests, and 1,000,000 are the most of one load")
+        _require(duration >= 0, "streams", f"streams.duration is {duration:g}, it must be 0 or more")
+        many = f"{count * turns:,} requests, and 1,000,000 are the most of one load"
+        _require(count * turns <= 1_000_000, "count", many)
         for name in ("warm_up", "retries", "shared_prefix_tokens"):
-            _require(params[name] >= 0, f"{name} is {params[name]}, it must be 0 or more")
+            _require(params[name] >= 0, name, f"{name} is {params[name]}, it must be 0 or more")
         for name in ("connect_timeout", "timeout", "max_open"):
-            _require(params[name] > 0, f"{name} is {params[name]}, it must be above 0")
+            _require(params[name] > 0, name, f"{name} is {params[name]}, it must be above 0")
         weights = [(model["name"], float(model.get("weight", 1))) for model in params["models"]]
-        _require(all(weight > 0 for _name, weight in weights), "models: each weight must be above 0")
+        _require(all(weight > 0 for _name, weight in weights), "models", "models: each weight must be above 0")
         return cls(
             run=params["run_id"],
             point=Path(params["point_dir"]).name,
@@ -173,7 +189,7 @@ class InferenceSpec:
             duration=duration,
             prompt_tokens=_checked_distribution("prompt_tokens", params["prompt_tokens"], 1, _MOST_TOKENS),
             output_tokens=_checked_distribution("output_tokens", params["output_tokens"], 1, _MOST_TOKENS),
-            prompts=params["prompts"],
+            prompts=params["prompts"] or _read_prompts(params.get("prompts_file") or ""),
             turns=turns,
             shared_prefix_tokens=params["shared_prefix_tokens"],
             ignore_eos=params["ignore_eos"],
@@ -186,20 +202,35 @@ class InferenceSpec:
         )
 
 
+def _read_prompts(path: str) -> list[str]:
+    """Return the prompts of a file: each line is one, or a JSON object with ``prompt``. Raises InputError."""
+    prompts: list[str] = []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines() if path else []
+        for number, line in enumerate(lines, 1):
+            text = json.loads(line)["prompt"] if line.startswith("{") else line
+            _require(isinstance(text, str), "prompts_file", f"{path}, line {number}: prompt is not a text")
+            prompts += [text] if text.strip() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"prompts_file: {path} can't be read: {error}", setting="prompts_file") from error
+    except (ValueError, KeyError) as error:
+        text = f"{path}, line {number}: not a JSON object with prompt"
+        raise InputError(text, setting="prompts_file") from error
+    _require(bool(prompts) or not path, "prompts_file", f"prompts_file: {path} contains no prompt")
+    return prompts
+
+
 def _checked_headers(given: Mapping[str, Any], key: str) -> dict[str, str]:
     headers = {str(name): str(value) for name, value in given.items()}
     for name, value in headers.items():
-        _require(bool(_HEADER.match(name)), f"headers: '{name}' is not a valid name of a header")
-        _require(name.lower() not in _OWN_HEADERS, f"headers: {name} is set by the load itself")
-        _require(value.isprintable(), f"headers: the value of {name} contains a line break or a control character")
+        _require(bool(_HEADER.match(name)), "headers", f"headers: '{name}' is not a valid name of a header")
+        _require(name.lower() not in _OWN_HEADERS, "headers", f"headers: {name} is set by the load itself")
+        broken = f"headers: the value of {name} contains a line break or a control character"
+        _require(value.isprintable(), "headers", broken)
     if key:
-        _require(
-            key.isascii() and key.isprintable() and " " not in key,
-            "api_key contains a space, a line break or another character that no key has",
-        )
-        _require(
-            "authorization" not in {name.lower() for name in headers},
-            "headers: authorization is given, and api_key too: give only one of them",
-        )
+        odd = "api_key contains a space, a line break or another character that no key has"
+        _require(key.isascii() and key.isprintable() and " " not in key, "api_key", odd)
+        both = "headers: authorization is given, and api_key too: give only one of them"
+        _require("authorization" not in {name.lower() for name in headers}, "headers", both)
         headers["Authorization"] = f"Bearer {key}"
     return headers

@@ -18,7 +18,7 @@ import struct
 import time
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
@@ -78,6 +78,22 @@ class ConnectionLost(Exception):
         self.cause = cause
 
 
+def split_url(url: str) -> tuple[SplitResult, str, int]:
+    """Return a base URL, its host and its port. Raises InputError for another URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"urls: '{url}' is not a URL: {error}", setting="urls") from error
+    if parts.username or parts.password:
+        text = "urls: an address contains a user name or a password; give the key as api_key"
+        raise InputError(text, setting="urls")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        text = f"urls: '{url}' must be http:// or https://, a host, and perhaps a port and a path"
+        raise InputError(text, setting="urls")
+    return parts, parts.hostname, port or (443 if parts.scheme == "https" else 80)
+
+
 @dataclass(frozen=True)
 class InferenceServer:
     """A server: its address, resolved once, and the path before ``/v1``."""
@@ -94,25 +110,14 @@ class InferenceServer:
     @classmethod
     def from_url(cls, number: int, url: str, context: ssl.SSLContext) -> InferenceServer:
         """Resolve the address of a base URL. Raises InputError for another URL, AccessError without an address."""
+        parts, host, port = split_url(url)
         try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError as error:
-            raise InputError(f"urls: '{url}' is not a URL: {error}") from error
-        if parts.username or parts.password:
-            raise InputError("urls: an address contains a user name or a password; give the key as api_key")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise InputError(f"urls: '{url}' must be http:// or https://, a host, and perhaps a port and a path")
-        port = port or (443 if parts.scheme == "https" else 80)
-        try:
-            family, _type, _protocol, _name, address = socket.getaddrinfo(
-                parts.hostname, port, type=socket.SOCK_STREAM
-            )[0]
+            family, _type, _protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         except OSError as error:
-            raise AccessError(f"{url}: the name {parts.hostname} has no address: {error.strerror}") from error
+            raise AccessError(f"{url}: the name {host} has no address: {error.strerror}") from error
         path = parts.path.rstrip("/").removesuffix("/v1")
         secure = context if parts.scheme == "https" else None
-        return cls(number, url, parts.hostname, parts.netloc, path, family, address, secure)
+        return cls(number, url, host, parts.netloc, path, family, address, secure)
 
 
 class RequestConnection:

@@ -81,3 +81,55 @@ def test_components_without_which_gangs_would_wait_are_known_before_a_run(given:
     }
     found = settings_preflight.first_refused(settings_preflight.read_checks(SCHEDULER), values, render)
     assert (found is None) if not words else found is not None and words in found[1]
+
+
+SERVING = settings_preflight.ROOT / "roles" / "serving"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"serving_url": "http://127.0.0.1:8000/v1, https://host/base"}, ""),
+        ({"serving_streams": 2}, ""),
+        ({"serving_url": "127.0.0.1:8000"}, "serving_url: '127.0.0.1:8000' must be http:// or https://, a host"),
+        ({"serving_url": "http://h:99999"}, "serving_url: 'http://h:99999' is not a URL: Port out of range"),
+        ({"serving_headers": {"Ho st": "x"}}, "serving_headers: 'Ho st' is not a valid name of a header"),
+        (
+            {"serving_prompt_tokens": {"type": "lognorml", "mean": 5}},
+            "serving_prompt_tokens: unknown distribution 'lognorml' (did you mean 'lognormal'?)",
+        ),
+        (
+            {"serving_output_tokens": {"type": "uniform", "lo": 5, "high": 7}},
+            "serving_output_tokens: a distribution has no 'lo'",
+        ),
+        (
+            {"serving_arrival": {"type": "steps", "steps": [{"rte": 5, "duration": 3}]}},
+            "serving_arrival: arrival type 'steps': step 1 is {'rte': 5, 'duration': 3}, it must be {rate, duration}",
+        ),
+        ({"serving_arrival": {"type": "closed"}}, "serving_arrival: arrival.type is closed; for requests use"),
+        ({"serving_streams": 2, "serving_count": 0}, "serving_streams: streams need an end"),
+        ({"serving_arrival": {"type": "trace", "src": "none.csv"}}, "serving_arrival: there is no file none.csv"),
+    ],
+)
+def test_a_load_that_can_not_be_sent_is_refused_before_a_run(given: dict[str, Any], words: str) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    values = {**yaml.safe_load((SERVING / "defaults" / "main.yml").read_text(encoding="utf-8")), **given}
+    found = settings_preflight.first_refused(
+        settings_preflight.read_checks(SERVING / "meta" / "checks.yml"), values, render
+    )
+    assert (found is None) if not words else found is not None and found[1].startswith(words), found
+    assert found is None or found[0] in given
+
+
+def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -> None:
+    prompts, trace = tmp_path / "prompts.txt", tmp_path / "trace.csv"
+    prompts.write_text('What is a node?\n{"prompt": "And a pod?"}\n', encoding="utf-8")
+    trace.write_text("0\n0.5\n", encoding="utf-8")
+    arrival = {"type": "trace", "src": str(trace)}
+    test_a_load_that_can_not_be_sent_is_refused_before_a_run(
+        {"serving_prompts_file": str(prompts), "serving_arrival": arrival, "serving_count": 0}, ""
+    )
+    prompts.write_text('{"promt": "x"}\n', encoding="utf-8")
+    words = f"serving_prompts_file: {prompts}, line 1: not a JSON object with prompt"
+    test_a_load_that_can_not_be_sent_is_refused_before_a_run({"serving_prompts_file": str(prompts)}, words)
