@@ -16,8 +16,10 @@ import functools
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +168,26 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise DataError(f"{path}: no such file") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not readable as JSON: {error}") from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse_constant(text)
+
+
+_decode_without_constants = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode_checking_numbers = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
+#: A number that may be too large for a float, as 1e999.
+_LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
+
+
+def decode_finite(raw: bytes) -> Any:
+    """Return a JSON document. Raises ValueError also for NaN, Infinity, and numbers that are too large for a float."""
+    return (_decode_checking_numbers if _LARGE.search(raw) else _decode_without_constants)(raw.decode())
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:

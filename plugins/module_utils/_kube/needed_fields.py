@@ -36,13 +36,13 @@ def json_decoder_package() -> str:
     return msgspec.__name__
 
 
-def create_document_decoder(shape: Shape | None) -> Decoder:
+def create_document_decoder(shape: Shape | None, plain: Decoder = json.loads) -> Decoder:
     """Return a function that decodes a document; with None as the shape, the whole document.
 
-    It raises ValueError if the document is not JSON.
+    It raises ValueError if the document is not JSON. plain: decodes without msgspec, and what msgspec refuses.
     """
     if json_decoder_package() == "json":
-        return json.loads
+        return plain
     import msgspec
 
     read = msgspec.json.Decoder(Any if shape is None else _type_from_shape(shape)).decode
@@ -50,8 +50,8 @@ def create_document_decoder(shape: Shape | None) -> Decoder:
     def decode(text: bytes) -> Any:
         try:
             return read(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # json.loads reads lone surrogates
-            return json.loads(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # plain reads lone surrogates
+            return plain(text)
 
     return decode
 

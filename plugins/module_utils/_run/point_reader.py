@@ -11,6 +11,7 @@ then identified by client and boot, and every time that is read belongs to one o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,16 +125,19 @@ def read_pod_users(folder: Path, notes: list[str]) -> dict[str, Any]:
         return {}
 
 
-def read_json_lines(path: Path, notes: list[str], events: bool | None = None) -> Iterator[dict[str, Any]]:
+def read_json_lines(
+    path: Path, notes: list[str], events: bool | None = None, finite: bool = True
+) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSON-lines file. events: only events (True), all but events (False), all (None).
 
-    A truncated last line is ignored. Damaged lines in the middle are skipped and counted in ``notes``.
+    A truncated last line is ignored. Damaged lines in the middle are skipped and counted in ``notes``. finite: a line
+    with a number that is not finite, which is no JSON, is damaged, too.
     """
     if not path.exists():
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
-    decode = needed_fields.create_document_decoder(None)
+    decode = needed_fields.create_document_decoder(None, files.decode_finite if finite else json.loads)
     with open(path, "rb") as stream:
         for raw in stream:
             if events is not None and (_EVENT in raw) is not events:
@@ -262,7 +266,12 @@ def _add_send_attempt(
 
 def _read_observations(inputs: PointInputs) -> None:
     key, offset = ONE, 0.0
-    for record in read_json_lines(inputs.folder / "observations.jsonl", inputs.notes, events=False):
+    path = inputs.folder / "observations.jsonl"
+    if not path.exists():
+        inputs.notes.append(f"{path.name} is missing")
+        return
+    # read_events() notes what is damaged, here and in the events.
+    for record in read_json_lines(path, [], events=False):
         kind = record.get("type")
         if kind == "session":
             key, offset = inputs.clock_of(record)
@@ -302,13 +311,12 @@ def clock_shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
 
 
 def read_events(inputs: PointInputs) -> Iterator[tuple[float, str, dict[str, Any]]]:
-    """Yield (receive time, its clock, event) in the order of the file."""
+    """Yield (receive time, its clock, event) in the order of the file; complete the notes of the inputs."""
     path = inputs.folder / "observations.jsonl"
     if not path.exists():
         return
     key, offset = ONE, 0.0
-    damaged: list[str] = []
-    for record in read_json_lines(path, damaged, events=None):
+    for record in read_json_lines(path, inputs.notes):
         if record["type"] == "event":
             yield record["received"] + offset, key, record
         elif record["type"] == "session":

@@ -84,7 +84,7 @@ def unchecked_trainings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each reason why nobody knows whether the processes of a training worked together."""
     by_reason: dict[str, list[str]] = {}
     for point in points:
-        rows = point_reader.read_json_lines(point.folder / "training.jsonl", [])
+        rows = point_reader.read_json_lines(point.folder / "training.jsonl", [], finite=False)
         for reason in sorted({str(row["unchecked"]) for row in rows if row.get("unchecked")}):
             by_reason.setdefault(reason, []).append(f"test point {point.number}")
     return [

@@ -378,7 +378,7 @@ def _read_training_rows(point: Point, warnings: list[str], chosen: set[int] | No
     """Return the rows of training.jsonl; none for a project without trainings."""
     path = point.folder / "training.jsonl"
     notes: list[str] = []
-    rows = list(point_reader.read_json_lines(path, notes)) if path.exists() else []
+    rows = list(point_reader.read_json_lines(path, notes, finite=False)) if path.exists() else []
     warnings += [f"point {point.number}: {note}" for note in notes]
     rows = [row for row in rows if isinstance(row.get("figures"), dict)]
     wrong = Counter(name for row in rows for name, value in row["figures"].items() if not _is_finite_or_unknown(value))

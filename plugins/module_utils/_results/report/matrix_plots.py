@@ -242,7 +242,7 @@ def _row_settings_caption(at: MatrixGrid) -> str:
 def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     """Draw the effects on each figure of the trainings as effects_<name>.png; none without a matrix of trainings."""
     rows = {
-        point.number: list(point_reader.read_json_lines(point.folder / FILE, []))
+        point.number: list(point_reader.read_json_lines(point.folder / FILE, [], finite=False))
         for point in points
         if _is_valid_point(point)
     }

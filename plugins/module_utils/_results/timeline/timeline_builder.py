@@ -175,7 +175,9 @@ def build_timeline_from_inputs(
     intervals.take_ledger(rows)
     nodes = WorkloadNodes(len(rows), real_nodes) if real_nodes and NODE in simulated else None
     reader = EventReader(inputs, rows, own_kinds, intervals, witness, nodes)
+    noted = len(inputs.notes)
     last = reader.read(table.header["end"])
+    table.header["notes"] += inputs.notes[noted:]  # damaged events
     if clocks.ended is None:
         table.header["end"] = last
     _take_releases(table, inputs, clocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from hypothesis import HealthCheck, given, settings
@@ -272,6 +273,24 @@ def test_torn_and_damaged_lines_are_left_out_and_told(good, tmp_path):
         "the last line of ledger.jsonl is truncated: its writer was killed",
         "1 damaged line of observations.jsonl left out",
     ]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("plan", "offset"), ("ledger", "sent"), ("observations", "received"), ("observations", "answered")],
+)
+def test_a_line_with_a_number_that_is_not_finite_is_left_out_and_told(good, tmp_path, name, key, number):
+    _world, folder, _table = good
+    copy = copied(folder, tmp_path, "plan", "ledger", "observations")
+    lines = (folder / f"{name}.jsonl").read_text().splitlines()
+    place = next(place for place, line in enumerate(lines) if isinstance(json.loads(line).get(key), float))
+    lines[place] = json.dumps({**json.loads(lines[place]), key: "?"}).replace('"?"', number)
+    (copy / f"{name}.jsonl").write_text("\n".join([*lines, ""]))
+    table = timeline_builder.build_timeline(copy, RUN, "000")
+    assert f"1 damaged line of {name}.jsonl left out" in table.header["notes"]
+    times = [column for part in (table.earliest, table.latest) for column in part.values()]
+    assert not np.isinf(np.array(times, dtype=float)).any()
 
 
 def test_an_empty_folder_gives_an_empty_timeline(tmp_path):
