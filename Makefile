@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial presets ci test test-long versions lint bench measure docs clean
+.PHONY: help setup trial presets ci test test-long versions lint bench measure docs lock clean
 
 # Ansible refuses a locale that is not UTF-8.
 ifneq ($(filter C POSIX,$(LC_ALL)),)
@@ -57,6 +57,11 @@ measure: ## the error rates of the verdicts' statistics; OTAVA=1 beside apache-o
 
 docs: ## write docs/settings.md, the package table and docs/schemas (not in the repository)
 	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py
+
+lock: ## write tools/locks, the versions and hashes that set-up installs; needs uv (pip install uv); UPGRADE=1 takes newer ones
+	set -e; for level in user:requirements-pypi.txt test:test-requirements.txt; do \
+	  uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-strip-extras \
+	    $(if $(filter 1,$(UPGRADE)),--upgrade) "$${level#*:}" --output-file "tools/locks/$${level%%:*}.txt"; done
 
 clean: ## stop this clone's rehearsal clusters, remove .venv; ARTIFACTS=1 the runs too, EVERYTHING=1 caches too
 	@python=$$($(PY)) && "$$python" tools/clean.py $(if $(filter 1,$(ARTIFACTS)),--artifacts) $(if $(filter 1,$(EVERYTHING)),--everything)

@@ -2,6 +2,9 @@
 
 ``complete.json`` in it is written last and names what was installed from which files, so a second call does
 nothing, an interrupted one is done again from the start, and a changed requirements file is noticed.
+
+What is installed is pinned: tools/locks has the version and the hashes of each package, which pip checks. make lock
+writes these files from the requirements files.
 """
 
 from __future__ import annotations
@@ -32,6 +35,11 @@ OTHERS = "ansible_collections/(?!kubernetes/core/)|/tests/|ansible_test/_data"
 PIP_LIMIT, VENV_LIMIT = 1800.0, 300.0
 
 
+def lock_of(level: str) -> str:
+    """The file with the versions and hashes that a level installs."""
+    return f"tools/locks/{level}.txt"
+
+
 def with_included(name: str) -> list[str]:
     """A requirements file and those that it includes by ``-r`` or ``-c``, each once."""
     found = [name]
@@ -43,7 +51,8 @@ def with_included(name: str) -> list[str]:
 
 def wanted(level: str) -> dict[str, str]:
     """File → SHA-256 for all requirement files of a level."""
-    names = sorted({one for name in LEVELS[level] for one in with_included(name)})
+    locks = [lock_of(other) for other, needed in LEVELS.items() if set(needed) <= set(LEVELS[level])]
+    names = sorted({*locks, *(one for name in LEVELS[level] for one in with_included(name))})
     return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names}
 
 
@@ -96,9 +105,7 @@ def install(level: str) -> None:
     log = CACHE / "setup-pip.log"
     command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     # Most of the packages' files are collections of others that are never imported: see compile_used().
-    command += ["--no-compile", "--progress-bar", "off"]
-    for name in LEVELS[level]:
-        command += ["-r", name]
+    command += ["--no-compile", "--progress-bar", "off", "--require-hashes", "-r", lock_of(level)]
     code = run_logged(command, log, "pip", PIP_LIMIT)
     if code:
         stop(f"pip ended with {code}; the end of {log.relative_to(ROOT)}:\n{tail(log, 8)}")

@@ -10,6 +10,8 @@ import subprocess
 import common
 import pytest
 import setup
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 
 @pytest.fixture
@@ -18,6 +20,9 @@ def clone(tmp_path, monkeypatch):
     (tmp_path / "requirements.txt").write_text("a>=1,<2\n")
     (tmp_path / "requirements-pypi.txt").write_text("-r requirements.txt\nb>=1,<2\n")
     (tmp_path / "test-requirements.txt").write_text("-r requirements-pypi.txt\nc>=1,<2\n")
+    (tmp_path / "tools" / "locks").mkdir(parents=True)
+    for level in setup.LEVELS:
+        (tmp_path / setup.lock_of(level)).write_text("a==1.0\n")
     venv = tmp_path / ".venv"
     for module in (common, setup):
         monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -56,7 +61,7 @@ def test_tests_need_more_than_users(clone):
     assert asked == ["user", "test"]
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-pypi.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-pypi.txt", "tools/locks/user.txt"])
 def test_a_changed_file_is_noticed_also_when_only_included(clone, name):
     root, asked = clone
     setup.main("user")
@@ -122,7 +127,49 @@ def test_the_repositorys_own_levels_name_files_that_exist():
         "constraints.txt",
         "requirements-pypi.txt",
         "test-requirements.txt",
+        "tools/locks/user.txt",
+        "tools/locks/test.txt",
     }
+
+
+def locked(level):
+    """(name, version, whether the line has a hash) of each package of a lock."""
+    text = (setup.ROOT / setup.lock_of(level)).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(*line.split()[0].split("=="), "--hash=sha256:" in line) for line in lines]
+
+
+@pytest.mark.parametrize("level", setup.LEVELS)
+def test_what_is_installed_is_pinned_by_hashes_and_fits_the_requirements(level):
+    packages = locked(level)
+    assert all(hashed for _name, _version, hashed in packages)
+    versions = {}
+    for name, version, _hashed in packages:
+        versions.setdefault(canonicalize_name(name.partition("[")[0]), []).append(version)
+    wanted = [name for name in setup.wanted(level) if not name.startswith("tools/")]
+    lines = [line.partition("#")[0].strip() for name in wanted for line in (setup.ROOT / name).read_text().splitlines()]
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("-")]
+    assert len(requirements) > 8
+    for requirement in requirements:
+        pinned = versions.get(canonicalize_name(requirement.name))
+        assert pinned and all(version in requirement.specifier for version in pinned), f"{requirement}: make lock"
+
+
+def test_extras_are_pinned_too():
+    """An older pip does not recognize "coverage" as the pin of "coverage[toml]", which pytest-cov requires."""
+    assert any(name == "coverage[toml]" for name, _version, _hashed in locked("test"))
+
+
+def test_users_and_tests_install_the_same_versions():
+    assert {entry[:2] for entry in locked("user")} <= {entry[:2] for entry in locked("test")}
+
+
+def test_pip_is_asked_to_check_the_hashes(monkeypatch):
+    asked = []
+    monkeypatch.setattr(setup, "run_logged", lambda command, *_rest: asked.append(command) or 0)
+    setup.install("user")
+    (command,) = asked
+    assert command[-3:] == ["--require-hashes", "-r", "tools/locks/user.txt"]
 
 
 def test_a_python_without_venv_says_what_to_install(clone, monkeypatch):
