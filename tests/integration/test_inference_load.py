@@ -13,6 +13,7 @@ from typing import Any
 
 import model_servers as support
 import pytest
+import servers as tls_servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from model_servers import ModelServers
 
@@ -172,6 +173,11 @@ def test_several_models_get_their_shares(servers: ModelServers, point: Path) -> 
         ({"output_tokens": 0}, InputError, "output_tokens is 0"),
         ({"streams": CLOSED}, InputError, "give only one of them"),
         ({"headers": {"Host": "x"}}, InputError, "Host is set by the load itself"),
+        (
+            {"arrival": {}, "streams": {"count": 9}, "max_open": 8},
+            InputError,
+            "streams.count is 9, and max_open permits 8",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_measured(
@@ -190,6 +196,39 @@ def test_a_missing_and_an_expired_key_are_told_apart(tmp_path: Path, key: str, w
             support.send(tmp_path / "001", running.urls, count=1, api_key=key)
         assert support.send(tmp_path / "002", running.urls, count=2, api_key="good")["counts"]["succeeded"] == 2
         assert "good" not in (tmp_path / "002" / "requests.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_server_with_tls_needs_its_authority(tmp_path: Path, servers: ModelServers, point: Path) -> None:
+    """The own authority, none, that of another server, nobody verified, and URLs with the wrong scheme."""
+    plain, load = servers.urls[0], {"count": 5, "arrival": OPEN}
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+    other, _key = tls_servers.certificate(tmp_path / "other")
+    with tls_servers.tls(tmp_path / "own", plain) as (url, authority):
+        assert support.send(point, [url], ca_file=str(authority), **load)["counts"]["succeeded"] == 5
+        expect_same(*join(servers, point, 5)[0])
+        anyone = support.send(tmp_path / "902", [url], validate_certs=False, **load)
+        assert anyone["counts"]["succeeded"] == 5
+        for trusted, address, words in (
+            ({}, url, "certificate is not accepted .*; ca_file names the authorities"),
+            ({"ca_file": str(other)}, url, "certificate is not accepted .*; ca_file names the authorities"),
+            ({}, url.replace("https", "http"), "the URL of a server with TLS begins with https://"),
+            ({}, plain.replace("http", "https"), "does not speak TLS; the URL of such a server begins with http://"),
+        ):
+            with pytest.raises(AccessError, match=words):
+                support.send(tmp_path / "903", [address], **trusted, **load)
+    assert not (tmp_path / "903" / "plan.jsonl").exists()
+
+
+def test_more_open_requests_than_files_are_permitted_are_refused_or_said(servers: ModelServers, tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (230, 230))"
+    late: dict[str, Any] = {"arrival": {"type": "constant", "rate": 1000}, "output_tokens": 40}
+    streams: dict[str, Any] = {"streams": {"count": 50}}
+    refused = drive(tmp_path / "001", servers.urls, code, count=60, **streams)
+    assert "count is 50, and the limit of open files (ulimit -n) permits 30" in refused.communicate(timeout=60)[0]
+    said = drive(tmp_path / "002", servers.urls, code, count=200, **late)
+    assert "200 of 200 requests succeeded" in said.communicate(timeout=60)[0]
+    assert support.read_rows(tmp_path / "002", "end")[0]["open_max"] == 30
 
 
 def test_a_server_that_is_gone_ends_the_load_with_one_sentence(tmp_path: Path) -> None:
@@ -216,8 +255,9 @@ print(support.send(Path({point!r}), {urls!r}, **{more!r})["msg"])
 """
 
 
-def drive(point: Path, urls: list[str], **more: Any) -> subprocess.Popen[str]:
-    code = DRIVER.format(path=[one for one in sys.path if one], point=str(point), urls=urls, more=more)
+def drive(point: Path, urls: list[str], before: str = "", **more: Any) -> subprocess.Popen[str]:
+    """Send a load in a process of its own, which runs ``before`` first."""
+    code = before + DRIVER.format(path=[one for one in sys.path if one], point=str(point), urls=urls, more=more)
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

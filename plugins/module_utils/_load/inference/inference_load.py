@@ -17,7 +17,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    SeatrialError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
@@ -30,7 +34,7 @@ from .inference_spec import InferenceSpec
 from .probe_servers import ServerProbe, choose_models
 from .request_bodies import PromptTexts, RequestBodies, token_count
 from .request_connection import InferenceServer
-from .request_engine import RequestEngine, processor_seconds
+from .request_engine import RequestEngine, processor_seconds, raise_file_limit
 from .request_log import FILE, SCHEMA, PastRequests, open_request_log
 from .request_schedule import RequestSchedule
 
@@ -65,6 +69,10 @@ class InferenceLoad:
         """
         spec = self.spec
         began = time.monotonic()
+        most = raise_file_limit(spec.limits.max_open)
+        if spec.streams > most:
+            permitted = f"{self._limit_of_open(most)} permits {most:,} requests at a time"
+            raise InputError(f"streams.count is {spec.streams:,}, and {permitted}")
         spec.point_dir.mkdir(parents=True, exist_ok=True)
         log, past = open_request_log(spec.point_dir / FILE)
         try:
@@ -140,6 +148,10 @@ class InferenceLoad:
         if engine.stopped:
             raise AccessError(f"the load was stopped, because {engine.stopped}. So far: {result['msg']}")
         return result
+
+    def _limit_of_open(self, most: int) -> str:
+        """Return what limits the requests at a time to ``most``."""
+        return "max_open" if most == self.spec.limits.max_open else "the limit of open files (ulimit -n)"
 
     def _model_of(self, conversation: int) -> str:
         if len(self.models) == 1:
@@ -293,6 +305,9 @@ class InferenceLoad:
         }
         lag, lateness = end["lag"], end["lateness"]
         bottleneck = client_bottleneck(lag, lateness if self.spec.arrivals is not None else None, cpu, wall)
+        if not bottleneck and engine.open_max >= engine.most_open > self.spec.streams:
+            permitted = f"{engine.most_open:,} requests at a time, as {self._limit_of_open(engine.most_open)} permits"
+            bottleneck = f"The client was the bottleneck: it had {permitted}"
         rest = [f"{counts[name]:,} {name}" for name in (FAILED, REFUSED, LOST, "unsent") if counts[name]]
         text = f"{counts[SUCCEEDED]:,} of {counts['planned']:,} requests succeeded"
         msg = f"requests {self.spec.point}: {', '.join([text, *rest])}, {engine.tokens:,} tokens in {wall:.1f} s"

@@ -116,6 +116,8 @@ class ServerProbe:
 
 def _without_answer(server: InferenceServer, request: InferenceRequest) -> str:
     error = request.error or "no answer"
+    if request.cause == "reset" and server.tls is None:
+        error += "; the URL of a server with TLS begins with https://"
     return error if error.startswith(server.url) else f"{server.url}: {error}"
 
 

@@ -120,6 +120,15 @@ class InferenceServer:
         return cls(number, url, host, parts.netloc, path, family, address, secure)
 
 
+def _why_no_tls(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".")
+        return f"its certificate is not accepted ({reason}); ca_file names the authorities that are trusted"
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "the server does not speak TLS; the URL of such a server begins with http://"
+    return f"TLS: {getattr(error, 'reason', '') or error}"
+
+
 class RequestConnection:
     """One connection to a server. Methods raise ConnectionLost."""
 
@@ -188,8 +197,7 @@ class RequestConnection:
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLError, OSError) as error:
-            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error
-            raise ConnectionLost("tls", f"{self.server.url}: TLS: {reason}") from error
+            raise ConnectionLost("tls", f"{self.server.url}: {_why_no_tls(error)}") from error
         self._out += self._outgoing.read()
 
     def _flush(self) -> None:

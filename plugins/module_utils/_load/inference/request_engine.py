@@ -85,8 +85,9 @@ class RequestEngine:
         self._limits = limits
         self._encode = encode
         self._clock = clock
-        self._most = raise_file_limit(limits.max_open)
-        if self._most < 1:
+        #: Most requests at a time.
+        self.most_open = raise_file_limit(limits.max_open)
+        if self.most_open < 1:
             raise InputError("the limit of open files of this user (ulimit -n) leaves none for requests")
         self._epoll = select.epoll()
         # Keeps the kernel's time stamps switched on while there is no other connection.
@@ -170,12 +171,12 @@ class RequestEngine:
         return self._servers[request.conversation % len(self._servers)]
 
     def _is_full(self) -> bool:
-        return len(self.open) >= self._most
+        return len(self.open) >= self.most_open
 
     def _send_due(self, schedule: RequestSchedule) -> None:
         due: list[InferenceRequest] = []
         now = time.monotonic_ns()
-        while len(due) < _AT_ONCE and len(self.open) + len(due) < self._most:
+        while len(due) < _AT_ONCE and len(self.open) + len(due) < self.most_open:
             request = schedule.pop(now)
             if request is None:
                 break
