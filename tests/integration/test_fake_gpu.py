@@ -92,6 +92,10 @@ def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_the
     assert present(3, 4, True) and devices() == [4, 4, 4]
     assert present(3, 4, False) and devices() == []
     assert present(3, 4, True) and devices() == [4, 4, 4]
+    # Whoever has nodes of no run in the pool, or another run, leaves them.
+    for other in ("", "run-0004"):
+        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=other), 240, support.quiet)
+        assert devices() == [4, 4, 4]
     fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
     assert devices() == []
 

@@ -248,21 +248,33 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
 
 
 def _publish_devices(client: Client, spec: NodePoolSpec, names: list[str], say: Say, check: bool) -> bool:
-    """Publish the GPUs of these nodes as devices, or remove the slices of this run; return whether anything changed."""
-    labels = resource_slices.slice_labels(spec.pool, spec.run_id)
-    present = resource_slices.list_slices(client, ",".join(f"{name}={value}" for name, value in labels.items()))
-    if not spec.devices and not present:
+    """Publish the GPUs of these nodes as devices, or remove the slices of this run; return whether anything changed.
+
+    Slices of other runs, on nodes that belong to no run, are used and stay.
+    """
+    try:
+        present = resource_slices.list_slices(client, _pool_label_selector(spec.pool))
+    except ApiError as error:
+        if spec.devices or error.status != 403:
+            raise
+        return False  # who may not list them has published none
+    mine = {
+        resource_slice["metadata"]["name"] for resource_slice in present if owner_run_id(resource_slice) == spec.run_id
+    }
+    if not spec.devices and not mine:
         return False
-    shape = resource_slices.DeviceShape(
-        spec.shape.gpus if spec.devices else 0, spec.shape.product, spec.shape.gpu_memory_mib
-    )
-    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if fake_node["metadata"]["name"] in names]
-    wanted = [manifest for fake_node in nodes for manifest in resource_slices.node_slices(shape, fake_node, labels)]
+    wanted: list[dict[str, Any]] = []
+    if spec.devices:
+        labels = resource_slices.slice_labels(spec.pool, spec.run_id)
+        shape = resource_slices.DeviceShape(spec.shape.gpus, spec.shape.product, spec.shape.gpu_memory_mib)
+        nodes = [fake_node for fake_node in list_pool(client, spec.pool) if fake_node["metadata"]["name"] in names]
+        wanted = [manifest for fake_node in nodes for manifest in resource_slices.node_slices(shape, fake_node, labels)]
     changes = resource_slices.compute_slice_changes(wanted, present)
-    if not check and (changes.create or changes.remove):
-        say(f"publishing the GPUs of {formats.format_count(len(nodes), 'node')} as devices")
-        resource_slices.apply_slices(client, changes, _send_all)
-    return bool(changes.create or changes.remove)
+    remove = [name for name in changes.remove if name in mine]
+    if not check and (changes.create or remove):
+        say(f"devices of simulated nodes: {len(changes.create)} slices are published, {len(remove)} removed")
+        resource_slices.apply_slices(client, resource_slices.SliceChanges(changes.create, remove), _send_all)
+    return bool(changes.create or remove)
 
 
 def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool) -> list[str]:
@@ -319,7 +331,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         say(f"removing simulated GPUs from {formats.format_count(len(freed), 'node')}")
     nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]
     mine = [fake_node["metadata"]["name"] for fake_node in nodes]
-    published = _publish_devices(client, replace(spec, devices=False), mine, say, check)
+    published = _publish_devices(client, replace(spec, devices=False), [], say, check)
     if mine and not check:
         say(f"removing {formats.format_count(len(mine), 'node')}")
         _delete_nodes_and_wait(client, mine, timeout)
