@@ -33,12 +33,12 @@ _FORMS = SecretScanner({})
 
 @functools.cache
 def _setting_and_key(dotted: str) -> tuple[str, str]:
-    """Return the setting of a dotted key, and the last name in it if there is one beside the setting."""
+    """Return the setting of a dotted key, and the names behind it, joined by dots; indices are left out."""
     try:
         path = dotted_paths.parse_path(dotted)
     except dotted_paths.PathError:
         return dotted, ""
-    return str(path[0]), str(path[-1]) if len(path) > 1 else ""
+    return str(path[0]), ".".join(step for step in path[1:] if isinstance(step, str))
 
 
 def _is_environment(setting: str) -> bool:

@@ -135,8 +135,32 @@ ODD = {"HF_TOKEN_V2": CANARY}
             "fine_tuning_environment": {"HF_TOKEN_V2": "x"},
             "extra": {"overrides": {'fine_tuning_environment["HF_TOKEN_V2"]': CANARY}},
         },
+        {
+            "fine_tuning_presets": {"p": {"matrix_points": [{"fine_tuning_environment": {"HF_TOKEN_V2": "x"}}]}},
+            "preset": "p",
+            "extra": {"overrides": {"matrix_points[0].fine_tuning_environment.HF_TOKEN_V2": CANARY}},
+        },
+        {
+            "fine_tuning_presets": {"p": {"matrix_points": [{"fine_tuning_count": 1}]}},
+            "preset": "p",
+            "extra": {"overrides": {"matrix_points[0]": {"fine_tuning_environment": ODD}}},
+        },
+        {
+            "fine_tuning_presets": {"p": {"matrix": {"fine_tuning_environment": [{"A": "1"}]}}},
+            "preset": "p",
+            "extra": {"overrides": {"matrix.fine_tuning_environment[0]": ODD}},
+        },
     ],
-    ids=["matrix", "dotted key", "matrix_points", "overrides of matrix", "quoted key"],
+    ids=[
+        "matrix",
+        "dotted key",
+        "matrix_points",
+        "overrides of matrix",
+        "quoted key",
+        "key in a point",
+        "point",
+        "element of matrix",
+    ],
 )
 def test_a_secret_in_a_matrix_or_by_a_quoted_key_is_in_no_file_either(tmp_path: Path, more: dict[str, Any]) -> None:
     begun(tmp_path, **more)
