@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ClientClocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from resumed_point import FIRST_ATTEMPTS, resume
 from run_directory import EPOCH, RUN, World, write_point
@@ -51,6 +51,7 @@ def test_every_moment_of_a_resumed_load_lies_within_its_bounds(tmp_path_factory,
 
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(*KILLED, st.lists(CLOCKS, min_size=2, max_size=3), st.one_of(st.none(), CLOCKS))
+@example(0, 1.5, 2.0, "found", [WrongClock(1.0), WrongClock()], WrongClock())
 def test_the_same_holds_for_several_clients_of_which_one_goes_on_elsewhere(
     tmp_path_factory, seed, at, lost, first, clocks, again
 ):
@@ -60,7 +61,7 @@ def test_the_same_holds_for_several_clients_of_which_one_goes_on_elsewhere(
     many = split(resumed, folder / "many", clocks, again={} if again is None else {0: again})
     table = timeline_builder.build_timeline(many, RUN, "000")
     client, _at, boot = ClientClocks(point_reader.read_point_inputs(many)).reference.partition("@")
-    clock = again if again is not None and boot.endswith("again") else clocks[int(client)]
+    clock = again if again is not None and "-again" in boot else clocks[int(client)]
     assert outside(world, table, clock) == []
 
 
