@@ -2,7 +2,7 @@
 
 Every plugin is imported, modules run in place, templates keep their types, and the main job is run. A version has a
 small virtual environment in the user's cache folder, for all clones, made when it is first needed. versions.py runs
-all tests, under all versions.
+sanity and the main job under all versions, and the unit tests from 2.19 on.
 """
 
 from __future__ import annotations

@@ -123,7 +123,10 @@ def announce(wanted: set[str]) -> None:
 
 
 def say_sizes() -> None:
-    """Print what a set-up takes now."""
+    """Print what a set-up takes now. This may take long, and a signal ends it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     named = {VENV: ".venv", seatrial_cache(): str(seatrial_cache())}
     own = [f"{folder_gb(folder):.1f} GB in {name}" for folder, name in named.items() if folder.is_dir()]
     shared = [f"{folder_gb(folder):.1f} GB in {folder}" for folder in clean.go_caches() if folder.is_dir()]
@@ -177,7 +180,8 @@ def main() -> None:
         announce(DEFAULT)
         setup.main("user")
         code = play("playbooks/rehearsal.yml", "--tags", "binaries")
-        say_sizes()
+        if code == 0:
+            say_sizes()
         sys.exit(code)
     check_project(asked.project)
     where = os.environ.get("ARTIFACT_DIR") or "artifacts"

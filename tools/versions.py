@@ -104,17 +104,17 @@ class Cell:
                 env = trixie.environment(ARTIFACT_DIR="/tmp/artifacts", PIP_CONSTRAINT=exact)
             elif not self.package:
                 small = self._small()
-                command = [word.format(bin=small.bin) if word.startswith("{bin}") else word for word in command]
+                command = [word.replace("{bin}", str(small.bin)) for word in command]
                 env["PATH"] = f"{small.bin}{os.pathsep}{env['PATH']}"
             if log is None:
                 return subprocess.run(command, cwd=ROOT, env=env).returncode
             return run_logged(command, log, f"{self.version} {label}", limit, env=env)
 
     def _small(self) -> quick_versions.Environment:
-        found, lacking = quick_versions.environments([self.version])
+        usable, lacking = quick_versions.environments([self.version])
         if lacking:
             stop(lacking[0])
-        return found[0]
+        return usable[0]
 
     def _binds(self, scratch: Path) -> list[tuple[Path, str]]:
         home, programs, inside = self.place / "home", seatrial_cache() / "rehearsal", trixie.INSIDE
@@ -142,8 +142,13 @@ class Cell:
             code = self.run("set-up", ["python3", "tools/setup.py", "test"], setup.PIP_LIMIT, log)
             if code:
                 stop(f"{self.version}: the set-up ended with {code}; the end of {log}:\n{tail(log, 12)}")
-        if not self.package and (failed := self._small().prepare(log)):
-            stop(f"{self.version}: {failed}")
+        if not self.package:
+            small = self._small()
+            what = f"ansible-core-{self.version}"  # all clones share the environment
+            with locked(what, f"checking ansible-core {self.version}", small.folder.parent):
+                failed = small.prepare(log)
+            if failed:
+                stop(f"{self.version}: {failed}")
         python = PYTHON if self.package else "{bin}/python"
         if self.run("version", [python, "-c", SHOW], 60, log):
             stop(f"{self.version}: ansible-core can't be imported; the end of {log}:\n{tail(log, 8)}")

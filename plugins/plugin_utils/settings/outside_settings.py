@@ -93,7 +93,7 @@ class OutsideSettings:
     def _why_components_refused(self, names: list[str]) -> str:
         """Components that simulate may be asked for: neither a real node nor programs of others."""
         for name in component_spec.names_with_required(project_role.COMPONENTS, names):
-            if name == component_spec.REAL_NODE:
+            if name == component_spec.REAL_NODE_COMPONENT:
                 return f" to '{name}': {self.effects[REAL_NODES]}"
             if "/" in name or not (project_role.COMPONENTS / name / component_spec.FILE).is_file():
                 return f" to '{name}'{ONLY_LAB}"

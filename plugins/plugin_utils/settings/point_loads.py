@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,7 @@ def simulated_nodes(
     real = ("node_scaling_count", "node_scaling_users", "node_scaling_sets", "rehearsal_nodes_real")
     if provider is None or not provider.simulated or any(settings.get(name) for name in real):
         return None
-    names = workload_kinds.components_with_kind_folders(
-        settings.get("rehearsal_components") or [], project_role.COMPONENTS, [role / "files" / "kinds"]
-    )
-    if component_spec.REAL_NODE in component_spec.names_with_required(project_role.COMPONENTS, names):
+    if _have_real_node(tuple(map(str, settings.get("rehearsal_components") or ())), role):
         return None
     allocatable = {
         "nvidia.com/gpu": settings["fake_gpu_gpus_per_node"],
@@ -100,6 +98,14 @@ def simulated_nodes(
         "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
     }
     return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
+
+
+@functools.cache
+def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
+    """Return whether a real node is among these components of a rehearsal cluster, or those that they require."""
+    places = [role / "files" / "kinds"]
+    names = workload_kinds.components_with_kind_folders(components, project_role.COMPONENTS, places)
+    return component_spec.REAL_NODE_COMPONENT in component_spec.names_with_required(project_role.COMPONENTS, names)
 
 
 def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.descr
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import project_role, settings_layers
-from .settings_layers import SettingsError, file_origin_of_value, preset_names
+from .settings_layers import SettingsError, preset_names
 
 #: ``-e preset=list`` shows all presets.
 LIST = "list"
@@ -73,7 +73,7 @@ def _presets_in_project_variables(variables: Mapping[str, Any], project: str) ->
                 raise SettingsError(f"{variable}: '{name}' can't be the name of a preset: {why}", name)
             if values is not None and not isinstance(values, Mapping):
                 raise SettingsError(f"preset '{name}' is not a dictionary of settings", values)
-            yield PresetDefinition(str(name), variable, values or {}, file_origin_of_value(name))
+            yield PresetDefinition(str(name), variable, values or {}, ansible_core.origin_of_value(name))
 
 
 def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:

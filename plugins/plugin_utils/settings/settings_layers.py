@@ -254,14 +254,12 @@ def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names
     return reached
 
 
-def file_origin_of_value(value: Any) -> str | None:
-    """Return ``file:line`` or ``<CLI option '-e'>`` of a value or key, None if unknown."""
-    return ansible_core.origin_of_value(value)
-
-
 def file_origins_by_key(values: Mapping[Any, Any]) -> dict[str, str]:
     """Return key -> origin for the keys whose value or name has a known origin."""
-    origins = {str(key): file_origin_of_value(value) or file_origin_of_value(key) for key, value in values.items()}
+    origins = {
+        str(key): ansible_core.origin_of_value(value) or ansible_core.origin_of_value(key)
+        for key, value in values.items()
+    }
     return {key: where for key, where in origins.items() if where}
 
 
@@ -270,5 +268,5 @@ def error_message_with_origin(error: Exception, where: str | None = None) -> str
 
     where: that origin; by default that of the error's ``at``.
     """
-    where = where or file_origin_of_value(getattr(error, "at", None))
+    where = where or ansible_core.origin_of_value(getattr(error, "at", None))
     return f"{error}\nwritten in {where}" if where and not where.startswith("<") else str(error)

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from . import component_binaries, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import ComponentPrograms
-from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
+from .component_spec import REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
 from .component_spec import processes_of_components as processes_of
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .launch_plan import API_PORT
@@ -90,7 +90,7 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
 
 
 def _what_is_real(components: list[str]) -> str:
-    if rehearsal_options.REAL_NODE_COMPONENT in components:
+    if REAL_NODE_COMPONENT in components:
         real = f"the control plane and node {rehearsal_options.REAL_NODE} with its pods are real"
         return f"{real}, other nodes and pods are simulated"
     return "the control plane is real, nodes and pods are simulated"

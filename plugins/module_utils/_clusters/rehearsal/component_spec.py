@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 FILE = "component.yml"
 #: The component that is a real node.
-REAL_NODE = "node"
+REAL_NODE_COMPONENT = "node"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 
 

@@ -23,11 +23,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from . import component_spec, debian_packages
 from .component_binaries import ProgramSources
-from .component_spec import RehearsalComponent
+from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
 from .instance_dir import InstancePaths
 
-#: The component that is a real node, and the name of its node.
-REAL_NODE_COMPONENT, REAL_NODE = "node", "real-0"
+#: The name of the node that is real.
+REAL_NODE = "real-0"
 
 #: Seconds for a program that does nothing in new namespaces.
 NAMESPACE_TIMEOUT = 30.0

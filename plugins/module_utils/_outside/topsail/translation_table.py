@@ -108,21 +108,19 @@ _ELSEWHERE = {
 }
 
 
-def format_without_secrets(entries: Mapping[str, Any], longest: int) -> dict[str, str]:
-    """Return the values of keys as texts, without what is a secret by its name, wherever it is in the value."""
+def text_without_secrets(key: str, value: Any, longest: int) -> str:
+    """Return a value as text, without what is a secret by its name, wherever it is in the value."""
 
-    def is_secret(key: Any, value: Any) -> bool:
-        return is_secret_entry(key, value, anywhere=True)
+    def is_secret(name: Any, entry: Any) -> bool:
+        return is_secret_entry(name, entry, anywhere=True)
 
-    masked = mask_entries(entries, is_secret, mask_assignments)
-    return {
-        key: setting_text(value if isinstance(value, str) else repr(value), longest) for key, value in masked.items()
-    }
+    safe = mask_entries({key: value}, is_secret, mask_assignments)[key]
+    return setting_text(safe if isinstance(safe, str) else repr(safe), longest)
 
 
 def format_key_value(key: str, value: Any) -> str:
     """Return ``key = value (where its counterpart is)``, without the value of a secret."""
-    safe = format_without_secrets({key: value}, 80)[key]
+    safe = text_without_secrets(key, value, 80)
     hint = next((hint for start, hint in _ELSEWHERE.items() if key == start or key.startswith(f"{start}.")), "")
     return f"{key} = {safe}: {hint or 'there is no such setting'}"
 

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 
 from . import configuration, training_presets
 from .training_presets import ImportedPreset
-from .translation_table import format_key_value, format_without_secrets
+from .translation_table import format_key_value, text_without_secrets
 
 VARIABLE = "fine_tuning_presets_topsail_import"
 HEADER = "# Presets of a configuration of TOPSAIL, written by playbooks/import_topsail.yml."
@@ -117,7 +117,7 @@ def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> ImportResult
     ]
     for key in (configuration.TO_APPLY, configuration.OVERRIDES):
         if value := config[configuration.PRESETS].get(key.rpartition(".")[2]):
-            text = format_without_secrets({key: value}, 1_000)[key]
+            text = text_without_secrets(key, value, 1_000)
             made.base.insert(0, f"{key} = {text}: applied first in every preset here, as in every run of TOPSAIL")
     return made
 
