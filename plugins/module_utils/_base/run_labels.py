@@ -24,6 +24,8 @@ LOAD = "perfscale.seatrial/load"
 CLIENT = "perfscale.seatrial/client"
 #: Annotation: number of GPUs that a pod claims; its resources do not have them.
 GPUS = "perfscale.seatrial/gpus"
+#: What stands for the number of a workload in names and namespaces of a plan's header.
+INDEX_PLACEHOLDER = "{index}"
 #: Part of a run that created an object shared by several workloads.
 PART = "perfscale.seatrial/part"
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,11 +192,14 @@ def _check_conflicts(client: Client, spec: ExaminationSpec, findings: CheckResul
         if served.has_field(version, kind, field_path):
             return True
         group = version.rpartition("/")[0]
-        found = any(one.kind == kind and one.api_version.rpartition("/")[0] == group for one in client.kinds())
-        return False if found else None
+        kinds = {(known.kind, known.api_version.rpartition("/")[0]) for known in client.kinds()}
+        return False if (kind, group) in kinds else None
+
+    def is_there(conflict: Mapping[str, Any]) -> bool:
+        return bool(has(conflict["has"])) and has(conflict["lacks"]) is False
 
     for conflict in spec.conflicts:
-        if has(conflict["has"]) and has(conflict["lacks"]) is False:
+        if _request_if_permitted(findings, "versions", functools.partial(is_there, conflict)):
             findings.add(MISSING, "versions", str(conflict["why"]))
 
 
@@ -207,7 +211,7 @@ def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckRe
             continue
         fitting = [value for value, text in kinds.items() if _find_kind(client, text)[0]]
         fits = set(entry["used"]) <= set(fitting)
-        # A kind that is missing is a finding of its own.
+        # _check_kinds reports a kind that is missing.
         findings.add(
             OK if fits else NOTE,
             entry["setting"],

@@ -19,14 +19,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import INDEX_PLACEHOLDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import deletion_order
 from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
-
-#: What stands for the number of a workload in a namespace of a plan's header.
-INDEX = "{index}"
 
 
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
@@ -43,7 +41,7 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         rows = files.read_lines(path)
         templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
-        for kind, namespace in (one for template in templates.values() for one in template.get("shared") or ()):
+        for kind, namespace in (pair for template in templates.values() for pair in template.get("shared") or ()):
             namespaces_by_kind.setdefault(kind, set()).add(namespace)
         for template in templates.values():
             if not _depends_on_index(template):
@@ -51,13 +49,13 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
         if any(map(_depends_on_index, templates.values())):
             for row in rows:
                 template = templates[row["template"]]
-                place = (template.get("namespace") or "").replace(INDEX, str(row["index"]))
+                place = (template.get("namespace") or "").replace(INDEX_PLACEHOLDER, str(row["index"]))
                 namespaces_by_kind.setdefault(template["kind"], set()).add(place)
     return namespaces_by_kind
 
 
 def _depends_on_index(template: dict[str, Any]) -> bool:
-    return INDEX in (template.get("namespace") or "")
+    return INDEX_PLACEHOLDER in (template.get("namespace") or "")
 
 
 def _manifest_namespace(manifest: dict[str, Any]) -> str:

@@ -26,10 +26,6 @@ class ServedSchemas:
         self._client = client
         self._schemas: dict[str, dict[str, Any]] = {}
 
-    def has_kind(self, api_version: str, kind: str) -> bool:
-        """Return whether the server has a kind. Raises ApiError."""
-        return self._schema(api_version, kind) is not None
-
     def has_field(self, api_version: str, kind: str, path: str) -> bool:
         """Return whether a kind has a field, such as spec.runtimePatches; lists are passed through. Raises ApiError."""
         found = [self._schema(api_version, kind) or {}]

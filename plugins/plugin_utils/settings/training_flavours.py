@@ -97,6 +97,6 @@ def find_runtime(name: str) -> dict[str, str]:
     name: of a ClusterTrainingRuntime, or TrainingRuntime/<name>.
     """
     kind, _slash, short = name.rpartition("/")
-    known = {} if kind else (files.read_yaml(RUNTIMES).get(short) or {})
+    known = {} if kind == "TrainingRuntime" else (files.read_yaml(RUNTIMES).get(short) or {})
     resource = {"gpu_resource": known["gpu_resource"]} if known else {}
     return {"kind": kind or "ClusterTrainingRuntime", "name": short, **resource}

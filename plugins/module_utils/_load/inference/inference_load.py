@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 
 from ..plan import workload_plan
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
+from ..plan.templates import workload_name
 from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
@@ -191,7 +192,7 @@ class InferenceLoad:
                     "turn": turn,
                     "prefix_tokens": spec.shared_prefix_tokens,
                 }
-                name, model = f"{spec.run}-{spec.point}-{index}", self._model_of(conversation)
+                name, model = workload_name(spec.run, spec.point, index), self._model_of(conversation)
                 rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
         return WorkloadPlan(header, rows)
 
@@ -220,7 +221,7 @@ class InferenceLoad:
         conversation, turn = divmod(index, spec.turns)
         return InferenceRequest(
             index=index,
-            name=f"{spec.run}-{spec.point}-{index}",
+            name=workload_name(spec.run, spec.point, index),
             model=self._model_of(conversation),
             asked=token_count(index, spec.output_tokens, spec.seed, "output"),
             due=due,
@@ -233,7 +234,7 @@ class InferenceLoad:
 
     def _warm_up_request(self, number: int, due: int) -> InferenceRequest:
         request = self._make_request((_WARM_UP_INDEX + number) * self.spec.turns, due)
-        request.name = f"{self.spec.run}-{self.spec.point}-warm-up-{number}"
+        request.name = workload_name(self.spec.run, self.spec.point, f"warm-up-{number}")
         request.last_turn = True
         return request
 

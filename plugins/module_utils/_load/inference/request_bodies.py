@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
-from .inference_request import InferenceRequest
+from .inference_request import SUCCEEDED, InferenceRequest
 from .request_connection import InferenceServer
 
 CHAT, COMPLETIONS = "chat", "completions"
@@ -133,7 +133,7 @@ class RequestBodies:
 
     def note_ended(self, request: InferenceRequest) -> None:
         """Keep what was said in a conversation for its next turn."""
-        if request.last_turn or request.outcome != "succeeded":
+        if request.last_turn or request.outcome != SUCCEEDED:
             self._said.pop(request.conversation, None)
             return
         text = self._texts.text(request.index, self.prompt_length(request.index), not request.turn)

@@ -277,8 +277,8 @@ def _short_field(outer: str, inner: str, read: Callable[[Any], Value]) -> Getter
     return get
 
 
-def _jmespath_getter(kind: str, stage: str, text: str, faults: dict[str, str]) -> Getter:
-    where = f"stage '{stage}' of {kind}"
+def compile_jmespath(where: str, text: str) -> Any:
+    """Compile an expression. Raises InputError, which begins with ``where``, for one that can never be evaluated."""
     try:
         import jmespath
     except ImportError as error:
@@ -288,6 +288,11 @@ def _jmespath_getter(kind: str, stage: str, text: str, faults: dict[str, str]) -
         _check_functions(compiled.parsed, jmespath.functions.Functions.FUNCTION_TABLE)
     except (jmespath.exceptions.JMESPathError, ValueError) as error:
         raise InputError(f"{where}: jmespath '{text}' cannot be parsed: {error}") from error
+    return compiled
+
+
+def _jmespath_getter(kind: str, stage: str, text: str, faults: dict[str, str]) -> Getter:
+    compiled = compile_jmespath(f"stage '{stage}' of {kind}", text)
 
     def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
         try:

@@ -132,9 +132,9 @@ class RenderedTemplate:
             "name": self.template.name,
             "kind": self.workload.kind,
             "api_version": self.workload.api_version,
-            "namespace": self.workload.namespace("{index}") or self.namespace,
+            "namespace": self.workload.namespace(run_labels.INDEX_PLACEHOLDER) or self.namespace,
             "related": [document.kind for document in self.documents[:-1]],
-            **({"shared": [[one["kind"], one["metadata"]["namespace"]] for one in self.shared]} if self.shared else {}),
+            **({"shared": [[o["kind"], o["metadata"]["namespace"]] for o in self.shared]} if self.shared else {}),
             "weight": self.template.weight,
             "parameters": self.template.parameters,
             "sha256": self.template.digest(),
@@ -163,10 +163,16 @@ def render(
 
 
 def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate], namespace: str) -> None:
-    """Set the path of each document from the API server's discovery. Raises InputError for an unknown kind."""
+    """Set the path of each document, and the namespaces of shared objects, from the API server's discovery.
+
+    Raises InputError for an unknown kind.
+    """
     for document in all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
         document.paths = kind.path(document.namespace(_PLACE) or namespace).split(_PLACE)
+    for manifest in (manifest for template in rendered for manifest in template.shared):
+        if not client.kind_of(manifest).namespaced:
+            manifest["metadata"]["namespace"] = ""
 
 
 def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument]:

@@ -111,6 +111,10 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTime
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise InputError(f"templates: two have the name '{twice}'")
+    shared = [templates.shared_objects_name(request.run, request.point, t.name) for t in request.templates if t.prepare]
+    twice = next((name for name in shared if shared.count(name) > 1), None)
+    if twice:
+        raise InputError(f"templates: the shared objects of two have the name '{twice}'; rename one template")
     if any(template.weight < 1 for template in request.templates):
         raise InputError("templates: a weight must be 1 or more")
     return workload_plan.assign_templates(schedule, names, [template.weight for template in request.templates])

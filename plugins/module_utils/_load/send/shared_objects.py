@@ -4,7 +4,7 @@
 """Creates the objects that the workloads of a load share, such as the runtime of TrainJobs, before the load.
 
 They have the labels of run and point, by which they are removed as the workloads are. An object that exists already, of
-a load that is continued or of another client, is left as it is.
+a load that is continued or of another client, is applied again, which changes nothing if it is the same.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import format_object_title
 
+from ..kinds.stage_definitions import compile_jmespath
 from ..plan.templates import RenderedTemplate
 
 #: Timeout of a condition without one, and polling interval, seconds.
@@ -37,11 +42,24 @@ def create_shared_objects(
     Raises InputError for what the API server refuses, WaitTimeout naming the condition; ApiError.
     """
     for template in rendered:
+        _check_ready(template)
+    for template in rendered:
         for manifest in template.shared:
             _apply(client, template, manifest, retry_time, say, check)
         if not check:
             for condition in template.template.ready:
                 _await_ready(client, template, condition, say)
+
+
+def _check_ready(template: RenderedTemplate) -> None:
+    """Check the conditions of the shared objects of a template. Raises InputError."""
+    kinds = {manifest["kind"] for manifest in template.shared}
+    for condition in template.template.ready if template.shared else ():
+        where = f"template '{template.template.name}', ready"
+        compile_jmespath(where, condition["jmespath"])
+        if condition["kind"] not in kinds:
+            hint = suggest_similar_name(condition["kind"], kinds)
+            raise InputError(f"{where}: kind '{condition['kind']}' is none of the shared objects{hint}")
 
 
 def _apply(
@@ -53,8 +71,6 @@ def _apply(
     check: bool,
 ) -> None:
     deadline = time.monotonic() + retry_time
-    if not client.kind_of(manifest).namespaced:
-        manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": None}}
     title = format_object_title(manifest)
     while True:
         try:
@@ -76,8 +92,7 @@ def _await_ready(
     client: Client, template: RenderedTemplate, condition: dict[str, Any], say: Callable[[str], None]
 ) -> None:
     """Wait for a condition of the shared objects of a kind."""
-    import jmespath
-
+    expression = compile_jmespath(f"template '{template.template.name}', ready", condition["jmespath"])
     timeout = float(condition.get("timeout") or _READY)
     for manifest in template.shared:
         if manifest["kind"] != condition["kind"]:
@@ -85,8 +100,8 @@ def _await_ready(
         kind, meta, title = client.kind_of(manifest), manifest["metadata"], format_object_title(manifest)
 
         def look(kind: Any = kind, meta: Any = meta, title: str = title) -> tuple[bool | None, str]:
-            found = client.get(kind, meta["name"], meta["namespace"] if kind.namespaced else "")
-            if found is not None and jmespath.search(condition["jmespath"], found):
+            live = client.get(kind, meta["name"], meta["namespace"])
+            if live is not None and expression.search(live):
                 return True, ""
             return None, f"{title}: {condition['jmespath']} is not true yet"
 

@@ -36,8 +36,8 @@ NEVER_COMPARED_SETTINGS = (
     *("rehearsal_timeout", "rehearsal_download_url", "rehearsal_fetch_published", "rehearsal_binaries"),
     *("workload_point", "workload_elsewhere_*", "*_kubeconfig", "*_context", "*_namespace", "*_file"),
 )
-#: What runs did before a setting existed, where that is not its default of today: label -> (another label, its value ->
-#: what they did, what they did with all other values).
+#: What runs did before a setting existed, where that is not its default of today, for points that have the setting:
+#: label -> (another label, its value -> what they did, what they did with all other values).
 FORMER = {"settings.fine_tuning_api": ("settings.fine_tuning_flavour", {"ray": "rayjob"}, "pytorchjob")}
 #: Verdicts of runs whose figures are no measurements.
 UNUSABLE = ("invalid", "error")
@@ -92,7 +92,7 @@ def find_comparable_points(
     marks = {number: labels_distinguishing_old_group(labels, rules) for number, labels in own.items()}
     points: dict[str, list[ComparablePoint]] = {}
     nearest: list[str] | None = None
-    names = {name for labels in own.values() for name in labels}
+    names = {name for name in FORMER if any(name in labels for labels in own.values())}
     for point in (
         replace(point, labels=_with_former_values(read.keep_read(point.labels), names)) for point in past.points
     ):
@@ -128,7 +128,7 @@ def _with_former_values(labels: FlatLabels, names: Collection[str]) -> FlatLabel
         for name, (by, values, otherwise) in FORMER.items()
         if name in names and name not in labels
     }
-    return {**labels, **former}
+    return {**labels, **former} if former else labels
 
 
 def _setting_of_label(name: str) -> str:

@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
 from .clocks import ClientClocks, ClockOffset
@@ -150,7 +151,7 @@ def create_interval_narrower(
         submission = inputs.sent.get(row.index)
         create = clocks.own_create(submission) if submission is not None else None
         if create is not None:
-            place = namespace.replace("{index}", str(row.index))
+            place = namespace.replace(run_labels.INDEX_PLACEHOLDER, str(row.index))
             sent.append(((plural_resource_name(kind), place, row.name), *create))
     ours = own_clock(log, sent)
     if ours is None:

@@ -48,6 +48,10 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
             "fine_tuning_runtime is torch-distributed-rocm: its image is for another accelerator",
         ),
         (
+            {"fine_tuning_api": "trainjob", "fine_tuning_runtime": "ClusterTrainingRuntime/torch-distributed-rocm"},
+            "its image is for another accelerator",
+        ),
+        (
             {"fine_tuning_api": "trainjob", "fine_tuning_runtime": "mine", "fine_tuning_host_network": True},
             "can't change host network and priority",
         ),
