@@ -287,6 +287,61 @@ options:
         description: Whether the load ends as soon as fewer than O(release.required) can succeed.
         type: bool
         default: false
+  failures:
+    description:
+      - Failures that are injected while the load runs, into nodes that run pods of the load, or into such pods. Times
+        and targets follow from O(seed). Requires O(wait) and O(sample).
+      - C(failures.jsonl) in O(point_dir) records each of them before it is injected. All are undone when their time or
+        the load is over. After a kill, the next call or the cleanup of the run does so.
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.3.0
+    suboptions:
+      kind:
+        description:
+          - V(node_lost) is a node that stops reporting, and whose pods nobody runs any more. V(node_drained) is a node
+            that is cordoned, and whose pods of the load are evicted. V(gpu_lost) is a node that offers one GPU less.
+          - V(pod_killed) is a pod that is deleted without grace. V(container_oom) is a pod whose containers end with
+            exit code 137 and reason OOMKilled.
+          - V(node_lost), V(gpu_lost) and V(container_oom) are possible only on simulated nodes.
+        type: str
+        required: true
+        choices: [node_lost, node_drained, gpu_lost, pod_killed, container_oom]
+      at:
+        description:
+          - When they occur, in seconds after the start of the load. Either this or O(failures[].rate) is required.
+        type: list
+        elements: float
+        default: []
+      rate:
+        description: Failures per hour, at independent random times from O(failures[].since) to O(failures[].until).
+        type: float
+        default: 0
+      since:
+        description: Beginning of random times, in seconds after the start of the load.
+        type: float
+        default: 0
+      until:
+        description: End of random times, in seconds after the start of the load.
+        type: float
+        default: 0
+      duration:
+        description: Time after which the failure of a node is undone, in seconds. V(0) means the end of the load.
+        type: float
+        default: 60
+      selector:
+        description: Label selector of the nodes or pods that may fail. Empty means all that have to do with the load.
+        type: str
+        default: ''
+      count:
+        description: Number of nodes or pods that fail together.
+        type: int
+        default: 1
+      share:
+        description: Share of the nodes or pods that fail together, V(0) to V(1), instead of O(failures[].count).
+        type: float
+        default: 0
   request_timeout:
     description: Timeout for the response to one request, in seconds.
     type: float

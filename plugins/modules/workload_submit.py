@@ -142,6 +142,11 @@ refusals:
   elements: dict
   sample:
     - {kind: Job, status: 403, reason: Forbidden, count: 3, message: exceeded quota}
+failures:
+  description: Numbers of injected failures by kind; C(skipped) are those that found nothing to fail.
+  returned: if O(failures) is set
+  type: dict
+  sample: {node_lost: 3, pod_killed: 2}
 timed_out:
   description: Whether O(timeout) passed before all workloads had ended. The observations are complete in any case.
   returned: success

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import INDEX_PLACEHOLDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_injector
 
 from . import deletion_order
 from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
@@ -150,6 +151,9 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
             if spec.unreachable == "fail":
                 raise
             return _unreachable_cluster_result(spec, say, str(error))
+        if spec.run_dir and not spec.verify and not spec.dry:
+            for folder in sorted(path.parent for path in Path(spec.run_dir).glob(f"points/*/{failure_injector.FILE}")):
+                failure_injector.give_back(client, folder, say)
         known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
         sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
         with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):

@@ -184,6 +184,47 @@ POINT: dict[str, dict[str, Any]] = {
             ),
         }
     ),
+    # Failures that were injected while the load ran.
+    "failures/1": json_line_schema(
+        {
+            "session": SESSION,
+            # failures: all planned ones, with their times in seconds after the start of the load
+            "schedule": object_schema({"seed": COUNT, "failures": {"type": "array", "items": FREE}}),
+            # written before anything is changed; before: what is needed to undo it; pods: of the load, that it hits
+            "inject": object_schema(
+                {
+                    "number": COUNT,
+                    "kind": TEXT,
+                    "target": TEXT,  # a node, or namespace/name of a pod
+                    "mark": TEXT,
+                    "server": TEXT,
+                    "duration": MOMENT,
+                    "before": FREE,
+                    "pods": {"type": "array", "items": FREE},
+                }
+            ),
+            "injected": object_schema(
+                {"number": COUNT, "target": TEXT, "intended": MOMENT, "sent": MOMENT, "answered": MOMENT}
+            ),
+            # changed: whether there was something to undo
+            "undone": object_schema(
+                {"number": COUNT, "target": TEXT, "sent": MOMENT, "answered": MOMENT, "changed": TRUTH}
+            ),
+            "skipped": object_schema({"number": COUNT, "kind": TEXT, "reason": TEXT}),
+            # a node that has changed: ready is True, False or Unknown; taints as key:effect
+            "node": object_schema(
+                {
+                    "received": MOMENT,
+                    "name": TEXT,
+                    "resource_version": TEXT,
+                    "ready": TEXT,
+                    "taints": TEXTS,
+                    "gpus": TEXT,
+                }
+            ),
+            "end": object_schema({"at": MOMENT}),
+        }
+    ),
     # Requests to inference servers: one line when each was sent, and one when it has ended.
     "requests/1": json_line_schema(
         {

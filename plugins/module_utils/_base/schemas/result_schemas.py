@@ -28,7 +28,10 @@ INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxIte
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
 #: Values of for_each that depend on the point.
-FOR_EACH = ["stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates", "clients"]
+FOR_EACH = [
+    *("stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates", "clients"),
+    *("failures", "failed"),
+]
 #: low and high are null if unknown.
 CONFIDENCE = object_schema({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 

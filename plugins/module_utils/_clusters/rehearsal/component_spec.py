@@ -142,6 +142,7 @@ class ProcessSpec:
 class RehearsalComponent:
     """One component, read from its folder. ``requires``: components that it can't run without.
 
+    ``adds_arguments``: process of another component -> arguments after its own, of which the last counts.
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
     """
 
@@ -158,6 +159,7 @@ class RehearsalComponent:
     stages: str = ""
     processes: list[ProcessSpec] = field(default_factory=list)
     requires: list[str] = field(default_factory=list)
+    adds_arguments: dict[str, list[str]] = field(default_factory=dict)
     images: list[ImageSpec] = field(default_factory=list)
     image_store: str = ""
 
@@ -308,7 +310,9 @@ def select_required_components(
                 )
             if other not in names:
                 names.append(other)
-    chosen = [component for name, component in known.items() if component.always or name in names]
+    chosen = _with_added_arguments(
+        [component for name, component in known.items() if component.always or name in names]
+    )
     owners: dict[str, str] = {}
     for process in processes_of_components(chosen):
         if process.name in owners:
@@ -316,6 +320,32 @@ def select_required_components(
         owners[process.name] = process.component
     process_start_levels(processes_of_components(chosen))
     return chosen
+
+
+def _with_added_arguments(chosen: list[RehearsalComponent]) -> list[RehearsalComponent]:
+    """Return the components with the arguments that others add. Raises InputError for an unknown process."""
+    added: dict[str, list[str]] = {}
+    processes = {process.name for process in processes_of_components(chosen)}
+    for component in chosen:
+        for name, arguments in component.adds_arguments.items():
+            if name not in processes:
+                raise InputError(
+                    f"component {component.name} adds arguments to '{name}'{suggest_similar_name(name, processes)},"
+                    " a process that does not run"
+                )
+            added.setdefault(name, []).extend(str(argument) for argument in arguments)
+    if not added:
+        return chosen
+    return [
+        dataclasses.replace(
+            component,
+            processes=[
+                dataclasses.replace(process, arguments=[*process.arguments, *added.get(process.name, ())])
+                for process in component.processes
+            ],
+        )
+        for component in chosen
+    ]
 
 
 def names_with_required(root: Path, names: Iterable[Any]) -> list[str]:

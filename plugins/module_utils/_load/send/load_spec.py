@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
+from ..failures import failure_schedule
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan.arrivals import CLOSED, CONSTANT, TYPE_KEYS
@@ -135,6 +136,7 @@ SUBMIT: dict[str, Any] = {
     "clients": {"type": "int", "default": 1},
     "client": {"type": "int"},
     "start_timeout": {"type": "float", "default": 600},
+    "failures": {"type": "list", "elements": "dict", "default": [], "options": failure_schedule.OPTIONS},
 }
 
 
@@ -181,6 +183,7 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
     "simulated_writers": tuple,
     "namespaces": lambda names: tuple(dict.fromkeys(names)),
     "templates": _parse_template_parameters,
+    "failures": tuple,
 }
 
 
@@ -292,6 +295,7 @@ class LoadSpec(WatchSpec):
     clients: int = 1
     client: int | None = None  # None: this call runs all of them
     start_timeout: float = 600.0
+    failures: tuple[dict[str, Any], ...] = ()
 
     @property
     def part(self) -> ClientPart:
@@ -328,6 +332,7 @@ def check_parameters(params: Mapping[str, Any]) -> None:
                 f"clients is {params['clients']}, and release requires clients=1: one client waits until all"
                 " workloads are ready, and releases them"
             )
+    _check_failures(params)
     ClientPart(params.get("client") or 0, params.get("clients", 1))
     if params.get("lifetime"):
         if not params["wait"]:
@@ -336,6 +341,17 @@ def check_parameters(params: Mapping[str, Any]) -> None:
             draw_number_for_workload(0, params["lifetime"])
         except InputError as error:
             raise InputError(f"lifetime: {error}") from error
+
+
+def _check_failures(params: Mapping[str, Any]) -> None:
+    """Raise InputError for failures that a load can't have."""
+    if not params.get("failures"):
+        return
+    if not (params["wait"] and params["sample"]):
+        raise InputError("failures require wait=true and sample=true: recoveries are seen while the load is waited for")
+    if params.get("clients", 1) > 1:
+        raise InputError(f"clients is {params['clients']}, and failures require clients=1: one client injects them")
+    failure_schedule.schedule_failures(params["failures"], params["seed"] or 1)
 
 
 def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:

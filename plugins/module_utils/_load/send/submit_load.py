@@ -17,6 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
+from ..failures import failure_actions
+from ..failures.failure_injector import FailureInjector
+from ..failures.failure_schedule import schedule_failures
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import templates, workload_plan
 from . import ledger, load_state, prepare_load, releases
@@ -55,6 +58,7 @@ class LoadRunner:
         self.progress = progress
         self.counts = counts
         self.began = time.monotonic()
+        self.failures: FailureInjector | None = None
 
     def run(self) -> dict[str, Any]:
         """Create the missing workloads, wait, and return the module's result.
@@ -84,6 +88,7 @@ class LoadRunner:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
                 prepare_load.dry_run(client, rendered, request, self.progress.say)
+            failure_actions.check_nodes(client, schedule_failures(request.failures, request.seed or 1))
             watched = templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
@@ -105,6 +110,7 @@ class LoadRunner:
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )
+        failure_actions.check_nodes(prepared.client, schedule_failures(self.request.failures, self.request.seed or 1))
         # Workloads that refer to objects that do not exist yet can't be checked.
         checked = [template for template in prepared.rendered if not template.shared]
         prepare_load.dry_run(prepared.client, checked, self.request, self.progress.say)
@@ -151,6 +157,7 @@ class LoadRunner:
                 log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
                 try:
                     self._await_watches(sampler, stop)
+                    self.failures = self._open_failures(client, clock)
                     if barrier is not None:
                         barrier.create()
                     self._send(dispatcher, sampler, stop, state, log, clock, past)
@@ -162,6 +169,8 @@ class LoadRunner:
                     raise signals.Interrupted(f"{error}: {state.line()}") from error
                 finally:
                     dispatcher.stop(_GRACE_PERIOD)
+                    if self.failures is not None:
+                        self.failures.close()
                     if lifetimes is not None:
                         lifetimes.close(_GRACE_PERIOD)
                     if barrier is not None:
@@ -172,6 +181,10 @@ class LoadRunner:
             finally:
                 sampler.finish()
         result = state.result(time.monotonic() - self.began)
+        if self.failures is not None:
+            result["failures"] = self.failures.summary()
+            counts = [f"{count} {kind}" for kind, count in result["failures"].items()]
+            result["msg"] += f", failures: {', '.join(counts) or 'none'}"
         self.progress.say(result["msg"])
         if state.stopped or state.timed_out:
             require_answer(client.access, request.namespace or "default", result["msg"])
@@ -188,6 +201,16 @@ class LoadRunner:
         from ..sample.sampler_process import SamplerProcess
 
         return SamplerProcess(client.access, sampling, clock, log.close)
+
+    def _open_failures(self, client: Client, clock: MonotonicWallClock) -> FailureInjector | None:
+        """Return what injects the failures of the load, None if it has none."""
+        request, seed = self.request, self.request.seed or 1
+        planned = schedule_failures(request.failures, seed)
+        if not planned:
+            return None
+        failures = FailureInjector(client.access, clock, request.point_dir, request.run, request.point, seed, planned)
+        failures.open()
+        return failures
 
     def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt) -> None:
         """Wait until every watch is established. Nothing is sent before."""
@@ -206,12 +229,16 @@ class LoadRunner:
         past: ledger.ResumeState,
     ) -> None:
         if not state.todo:
+            if self.failures is not None and past.started is not None:
+                self.failures.begin(past.started - clock.wall + clock.monotonic)
             return
         state.opened = time.monotonic()
         dispatcher.open()
         started = dispatcher.start(None if self.request.part.whole else self._common_start(sampler, stop, clock, past))
         state.started = started
         log.write({"type": "start", "at": round(clock.from_monotonic(started), 6)})
+        if self.failures is not None:
+            self.failures.begin(started)
         next_sync = time.monotonic() + 1.0
         with CircuitBreaker(
             dispatcher.access, self.request.namespace or "default", self.request.breaker_latency
@@ -289,6 +316,8 @@ class LoadRunner:
         """Take what the sampler saw; raise the error of the lifetimes, if any."""
         sampler.poll(_POLL_INTERVAL)
         self._take_completed(sampler, state)
+        if self.failures is not None:
+            self.failures.check()
         self._report(state)
 
     def _take_completed(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..metrics import metrics_file
-from ..timeline import pod_lifetimes
+from ..timeline import failure_recoveries, pod_lifetimes
 from ..timeline.timeline_stages import stages_between
 from .estimators import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, percentile_interval
 from .request_figures import RequestFigures, read_request_figures
@@ -110,6 +110,7 @@ class PointExtras:
     metrics. lives: reads the PodLifetimes of the point; called only by functions that need them. steps: (workloads per
     second, seconds) of a load in steps. matrix: this point in its matrix; others: reads the other points.
     users: users.json of users in pods. requests: reads the figures of requests to inference servers; None for others.
+    failures: reads the failures that were injected; None if there were none.
     simulated_gpus: whether nodes have GPUs that role fake_gpu wrote into their status.
     """
 
@@ -122,6 +123,7 @@ class PointExtras:
     users: Mapping[str, Any] = field(default_factory=dict)
     simulated_gpus: bool = False
     requests: Callable[[], RequestFigures] | None = None
+    failures: Callable[[], failure_recoveries.PointFailures] | None = None
     matrix: MeasuredPoint | None = None
     others: Callable[[], Sequence[MeasuredPoint]] | None = None
 
@@ -318,6 +320,7 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
         users,
         simulated,
         _request_figures_reader(point, table),
+        _failures_reader(run, point),
         mine,
         beside,
     )
@@ -339,6 +342,16 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
         steps=planned_steps(point),
         requests=_request_figures_reader(point, table),
         matrix=_measured_matrix_point(point, training),
+    )
+
+
+def _failures_reader(run: Run, point: Point) -> Callable[[], failure_recoveries.PointFailures] | None:
+    """Return what reads the failures of a point, once; None if none were injected."""
+    if not failure_recoveries.has_failures(point.folder):
+        return None
+    every = float((point.all_settings or {}).get("workload_checkpoint_every") or 0)
+    return functools.cache(
+        functools.partial(failure_recoveries.read_point_failures, point.folder, run.id, point.number, every)
     )
 
 

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 
 from . import (
     estimators,
+    failure_functions,
     kpi_definitions,
     latency_attribution,
     request_functions,
@@ -30,12 +31,31 @@ from . import (
     timeline_functions,
     training_functions,
 )
-from .kpi_definitions import CLIENTS, JMESPATH, PRIORITIES, QUEUES, REASONS, SCALED, STAGES, STEPPED, TEMPLATES
+from .kpi_definitions import (
+    CLIENTS,
+    FAILED,
+    FAILURES,
+    JMESPATH,
+    PRIORITIES,
+    QUEUES,
+    REASONS,
+    SCALED,
+    STAGES,
+    STEPPED,
+    TEMPLATES,
+)
 from .labels import add_node_kind_labels, labels_of_point
 from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
-REGISTERED = (request_functions, saturation_knee, scheduler_functions, timeline_functions, training_functions)
+REGISTERED = (
+    failure_functions,
+    request_functions,
+    saturation_knee,
+    scheduler_functions,
+    timeline_functions,
+    training_functions,
+)
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
 #: Key of the header of a timeline whose rows are no workloads, and label of its figures.
@@ -92,6 +112,8 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
         SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],
         TEMPLATES: lambda: training_functions.workload_template_names(data),
+        FAILURES: lambda: failure_functions.kinds_of_failures(data),
+        FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }
     words = entry.get("for_each") or {}

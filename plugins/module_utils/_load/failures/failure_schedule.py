@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When which failure is injected, and into what: a function of the options and the seed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil, log1p
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+from ..plan.random_draws import uniform_number_by_index
+
+#: A simulated node stops renewing its lease, as one that lost power or network; pods on it are no longer run.
+NODE_LOST = "node_lost"
+#: A node is cordoned, and the pods of the load on it are evicted, as by kubectl drain.
+NODE_DRAINED = "node_drained"
+#: A pod is deleted without grace, as by kubectl delete --force.
+POD_KILLED = "pod_killed"
+#: The containers of a pod on a simulated node end with exit code 137, reason OOMKilled.
+CONTAINER_OOM = "container_oom"
+#: A simulated node offers one GPU less.
+GPU_LOST = "gpu_lost"
+OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM)
+KINDS = (*OF_NODES, *OF_PODS)
+#: Kinds that only a simulated node can have, because KWOK lets anybody write what a kubelet would.
+SIMULATED_ONLY = (NODE_LOST, CONTAINER_OOM, GPU_LOST)
+#: Most failures of one load, and longest time in seconds.
+MOST, LONGEST = 10_000, 86_400.0
+
+#: Options of one entry of the setting, as in a module's argument_spec.
+OPTIONS: dict[str, Any] = {
+    "kind": {"type": "str", "required": True, "choices": list(KINDS)},
+    "at": {"type": "list", "elements": "float", "default": []},
+    "rate": {"type": "float", "default": 0},
+    "since": {"type": "float", "default": 0},
+    "until": {"type": "float", "default": 0},
+    "duration": {"type": "float", "default": 60},
+    "selector": {"type": "str", "default": ""},
+    "count": {"type": "int", "default": 1},
+    "share": {"type": "float", "default": 0},
+}
+
+
+@dataclass(frozen=True)
+class PlannedFailure:
+    """One failure. Times in seconds: ``at`` after the start of the load, ``duration`` until it is undone."""
+
+    number: int
+    kind: str
+    at: float
+    duration: float
+    selector: str
+    count: int
+    share: float
+
+    def row(self) -> dict[str, Any]:
+        """Return the failure as in the file of failures."""
+        return asdict(self)
+
+
+def schedule_failures(entries: Sequence[Mapping[str, Any]], seed: int) -> list[PlannedFailure]:
+    """Return all failures in order of time. Raises InputError naming entry, option and value."""
+    times: list[tuple[float, int, Mapping[str, Any]]] = []
+    for place, entry in enumerate(entries):
+        _check_entry(entry, f"failures[{place}] ({entry['kind']})")
+        times += [(at, place, entry) for at in (entry["at"] or _random_times(entry, seed, place))]
+    if len(times) > MOST:
+        raise InputError(f"failures: {len(times):,} failures are planned, at most {MOST:,} are permitted")
+    times.sort(key=lambda planned: planned[:2])
+    return [
+        PlannedFailure(
+            number,
+            entry["kind"],
+            round(float(at), 3),
+            float(entry["duration"]),
+            entry["selector"],
+            entry["count"],
+            entry["share"],
+        )
+        for number, (at, _place, entry) in enumerate(times)
+    ]
+
+
+def _check_entry(entry: Mapping[str, Any], where: str) -> None:
+    if bool(entry["at"]) == bool(entry["rate"]):
+        raise InputError(
+            f"{where}: exactly one of at (seconds after the start) and rate (failures per hour) is required"
+        )
+    if entry["rate"] and entry["until"] <= entry["since"]:
+        raise InputError(f"{where}: until is {entry['until']:g} s, with a rate it must be greater than since")
+    bounds = {"rate": 100_000.0, "since": LONGEST, "until": LONGEST, "duration": LONGEST, "share": 1.0}
+    for name, most in bounds.items():
+        if not 0 <= entry[name] <= most:
+            raise InputError(f"{where}: {name} is {entry[name]:g}, it must be 0 to {most:,.0f}")
+    for at in entry["at"]:
+        if not 0 <= at <= LONGEST:
+            raise InputError(f"{where}: at has {at:g}, it must be 0 to {LONGEST:,.0f} s")
+    if not 1 <= entry["count"] <= MOST:
+        raise InputError(f"{where}: count is {entry['count']}, it must be 1 to {MOST:,}")
+
+
+def _random_times(entry: Mapping[str, Any], seed: int, place: int) -> list[float]:
+    """Return times with independent, exponentially distributed gaps."""
+    times: list[float] = []
+    at = float(entry["since"])
+    while len(times) <= MOST:
+        u = uniform_number_by_index(len(times), seed, f"failure times {place}")
+        at += -log1p(-u) * 3600 / entry["rate"]
+        if at >= entry["until"]:
+            break
+        times.append(at)
+    return times
+
+
+def choose_targets(failure: PlannedFailure, candidates: Sequence[str], seed: int) -> list[str]:
+    """Return the names of the targets among the candidates.
+
+    Each candidate has a random rank that depends on seed, failure and its name, and the lowest are taken. So the choice
+    is the same for the same candidates in any order, and hardly changes if a few candidates differ.
+    """
+    rank = {name: uniform_number_by_index(failure.number, seed, f"failure target {name}") for name in set(candidates)}
+    wanted = ceil(failure.share * len(rank)) if failure.share else failure.count
+    return sorted(rank, key=lambda name: (rank[name], name))[:wanted]

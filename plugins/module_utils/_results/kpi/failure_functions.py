@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions over the failures that were injected into a load. At a point without failures they have no value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..timeline.failure_recoveries import CAUSES, STAGES, WHOLE, PointFailures, Recovery
+from .estimators import (
+    LEAST_ROWS,
+    BootstrapResampling,
+    ConfidenceInterval,
+    DurationSample,
+    parse_quantile,
+    percentile_interval,
+)
+from .point_data import KpiValue, NoFigure, PointData, kpi_function
+
+#: What a sentence calls a failure that hits pods. Of several kinds a report leads with the last one of these.
+NOUNS = {
+    "container_oom": "A container out of memory",
+    "pod_killed": "A killed pod",
+    "node_drained": "A drained node",
+    "node_lost": "A lost node",
+}
+
+
+def _needed_failures(data: PointData) -> PointFailures:
+    failures = failures_of_point(data)
+    if failures is None:
+        raise NoFigure(KpiValue(None, 0, 0, note="no failures were injected", inapplicable=True))
+    return failures
+
+
+def failures_of_point(data: PointData) -> PointFailures | None:
+    """Return the failures of a point, None if it has none."""
+    return data.extras.failures() if data.extras.failures is not None else None
+
+
+def kinds_of_failures(data: PointData) -> list[str]:
+    """Return the kinds of failures that hit workloads, in the order of NOUNS."""
+    failures = failures_of_point(data)
+    hit = {recovery.kind for recovery in failures.recoveries} if failures else set()
+    return [kind for kind in NOUNS if kind in hit]
+
+
+def _chosen(failures: PointFailures, failure: str) -> list[Recovery]:
+    return [recovery for recovery in failures.recoveries if failure in ("", recovery.kind)]
+
+
+def _rests(data: PointData) -> dict[str, Any]:
+    stage = next((stage for stage in ("pods_running", "running") if data.knows(stage)), None)
+    return data.rests(stage) if stage is not None else {}
+
+
+def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[Recovery], stage: str) -> DurationSample:
+    """Return the seconds from the injection until ``stage``, one row for each failure and workload that it hit."""
+    np = data.np
+    begin = np.array([recovery.injected for recovery in recoveries]).reshape(-1, 2)
+    until = np.array([recovery.stages[stage] for recovery in recoveries]).reshape(-1, 2)
+    middle = (until[:, 0] + until[:, 1] - begin[:, 0] - begin[:, 1]) / 2
+    waited = np.maximum(failures.end - begin[:, 1], 0.0)
+    open_rows = np.array([not recovery.over for recovery in recoveries], dtype=bool)
+    return DurationSample(middle, until[:, 0] - begin[:, 1], until[:, 1] - begin[:, 0], waited, open_rows)
+
+
+@kpi_function
+def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure: str = "") -> KpiValue:
+    """A quantile of the seconds from a failure until ``stage``, over all workloads that it hit; Kaplan-Meier.
+
+    stage: detected, tainted, disrupted, replaced, scheduled or whole. failure: of one kind only.
+    """
+    if stage not in STAGES:
+        raise formats.unknown_value("stage", stage, STAGES)
+    failures = _needed_failures(data)
+    chosen = _chosen(failures, failure)
+    if not chosen:
+        return KpiValue(None, 0, 0, note="no failure hit a workload", **_rests(data))
+    sample, q = recovery_sample(data, failures, chosen, stage), parse_quantile(quantile)
+    estimate = sample.quantile(q)
+    confidence = replicates = None
+    if len(chosen) >= LEAST_ROWS and 0 < q < 1:
+        drawing = BootstrapResampling(len(chosen))
+        replicates = drawing.quantiles(sample, [q])[:, 0]
+        method = drawing.method.replace("submission order", "order of the failures")
+        confidence = percentile_interval(replicates, estimate.value, method)
+    missing = sample.of - sample.n
+    return KpiValue(
+        estimate.value,
+        estimate.n,
+        estimate.of,
+        interval=estimate.interval,
+        at_least=estimate.at_least,
+        note=f"{missing:,} of {sample.of:,} were not seen to reach it" if missing else "",
+        labels={**_labels_of_answer(failures, chosen, failure), "spread": _spread(sample, confidence)},
+        confidence=confidence,
+        replicates=replicates,
+        **_rests(data),
+    )
+
+
+def _spread(sample: DurationSample, confidence: ConfidenceInterval | None) -> str:
+    """Return the confidence interval of a figure as text; with too few rows for one, its least and largest value."""
+    if confidence is not None and confidence.low is not None and confidence.high is not None:
+        return f"{confidence.low:.0f} to {confidence.high:.0f} s at 95 %"
+    if not sample.n:
+        return "none was seen"
+    return f"{sample.middle[0]:.0f} to {sample.middle[-1]:.0f} s, {formats.format_count(sample.n, 'workload')}"
+
+
+def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: str) -> dict[str, str]:
+    """Return what a sentence about the failures needs besides the time: noun, GPUs of a failure, goodput."""
+    numbers = {recovery.number for recovery in chosen}
+    gpus = sum(recovery.gpus for recovery in chosen) / max(len(numbers), 1)
+    share = f"{100 * failures.useful / failures.held:.0f} %" if failures.held else "unknown"
+    return {"noun": NOUNS.get(failure, "A failure"), "gpus": f"{gpus:.3g}", "goodput": share}
+
+
+@kpi_function
+def failures_injected(data: PointData, failure: str = "") -> KpiValue:
+    """Count the failures that were injected."""
+    failures = _needed_failures(data)
+    count = sum(number for kind, number in failures.injected.items() if failure in ("", kind))
+    note = f"{failures.skipped:,} found nothing to fail" if failures.skipped else ""
+    return KpiValue(float(count), count, count + failures.skipped, note=note, **_rests(data))
+
+
+@kpi_function
+def never_recovered(data: PointData, failure: str = "") -> KpiValue:
+    """Count the workloads that a failure hit and that were not seen whole again; each counts once for each failure."""
+    chosen = _chosen(_needed_failures(data), failure)
+    count = sum(1 for recovery in chosen if data.np.isnan(recovery.stages[WHOLE][0]))
+    return KpiValue(float(count), len(chosen), len(chosen), **_rests(data))
+
+
+@kpi_function
+def gpu_seconds_lost(data: PointData, cause: str = "", failure: str = "") -> KpiValue:
+    """GPU-seconds that failures cost: waiting for replacements, blocked beside them, or redone; all without cause."""
+    if cause and cause not in CAUSES:
+        raise formats.unknown_value("cause", cause, CAUSES)
+    chosen = _chosen(_needed_failures(data), failure)
+    value = sum(sum(recovery.lost[name] for name in CAUSES if cause in ("", name)) for recovery in chosen)
+    return KpiValue(value, len(chosen), len(chosen), **_rests(data))
+
+
+@kpi_function
+def goodput(data: PointData) -> KpiValue:
+    """Useful GPU-seconds in percent of those that workloads held, with those of pods that waited for replacement."""
+    failures = _needed_failures(data)
+    if failures.held <= 0:
+        return KpiValue(None, 0, data.of, note="the pods hold no GPUs", **_rests(data))
+    return KpiValue(100 * failures.useful / failures.held, data.of, data.of, **_rests(data))

@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Failures injected into loads on a real control plane: stages against the audit log, and a kill in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import audit_truth
+import pytest
+import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
+    failure_recoveries,
+    timeline_builder,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from load_world import World, world_on
+
+#: As component node-failures, only faster: a lease is renewed every two seconds, a node is lost after six.
+COMPONENT = """
+about: Leases of nodes for tests of failures
+adds_arguments:
+  kwok: [--node-lease-duration-seconds=8]
+  kube-controller-manager: [--node-monitor-grace-period=6s, --node-monitor-period=1s]
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: "{{ name }}"}
+spec:
+  parallelism: 2
+  completions: 2
+  backoffLimit: 100
+  template:
+    metadata: {labels: {{ labels | to_json }}, annotations: {perfscale.seatrial/run-seconds: "{{ seconds }}"}}
+    spec:
+      restartPolicy: Never
+      tolerations:
+        - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
+      containers: [{name: c, image: none, resources: {limits: {cpu: "10"}}}]
+"""
+NODES = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(rehearsal_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[support.Rehearsal]:
+    folder = tmp_path_factory.mktemp("components") / "quick-failures"
+    folder.mkdir()
+    (folder / "component.yml").write_text(COMPONENT, encoding="utf-8")
+    info = cluster_lifecycle.present(support.options(rehearsal_folder, "failures", components=[str(folder)]), print)
+    found = support.Rehearsal(info["kubeconfig"], info)
+    with found.client() as client:
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
+    yield found
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "failures", force=True), support.quiet)
+
+
+@pytest.fixture
+def world(cluster: support.Rehearsal, tmp_path: Path) -> Iterator[World]:
+    with world_on(cluster.kubeconfig, tmp_path) as found:
+        yield found
+
+
+def load(seconds: float, *failures: dict[str, Any]) -> dict[str, Any]:
+    templates = [{"name": "job", "content": JOB, "parameters": {"seconds": seconds}}]
+    return {
+        "count": 4,
+        "templates": templates,
+        "failures": list(failures),
+        "wait": True,
+        "timeout": 180,
+        "settle": 1,
+        "canary_rate": 20,
+        "seed": 3,
+    }
+
+
+def nodes_are_whole(world: World) -> bool:
+    """Whether all nodes are ready, without taints or marks, cordoned by nobody, with all of their GPUs."""
+    nodes = world.client.list(world.client.kind("v1", "Node"))[0]
+    return len(nodes) == NODES and all(
+        is_condition_true(node, "Ready")
+        and not node["spec"].get("taints")
+        and not node["spec"].get("unschedulable")
+        and "perfscale.seatrial/failure" not in node["metadata"].get("annotations", {})
+        and node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+        for node in nodes
+    )
+
+
+def within(seconds: float, look: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+#: Stage -> resource with its subresource, verbs, part of the user's name.
+WRITES = {
+    "detected": ("nodes/status", ("patch", "update"), "node-controller"),
+    "tainted": ("nodes/", ("patch", "update"), "node-controller"),
+    "disrupted": ("pods/status", ("patch", "update"), "controller"),
+    "scheduled": ("pods/binding", ("create",), "system:kube-scheduler"),
+    "whole": ("pods/status", ("patch", "update"), "seatrial:kwok"),
+}
+
+
+def windows(log: Path, names: tuple[str, ...]) -> dict[str, list[audit_truth.Window]]:
+    """Return stage -> when writes of its kind to objects with such names were received and answered."""
+    found: dict[str, list[audit_truth.Window]] = defaultdict(list)
+    for raw in log.read_text(encoding="utf-8").splitlines():
+        if not any(name in raw for name in names):
+            continue
+        record = json.loads(raw)
+        ref = record.get("objectRef") or {}
+        what, user = f"{ref.get('resource')}/{ref.get('subresource', '')}", record["user"]["username"]
+        for stage, (resource, verbs, writer) in WRITES.items():
+            if what == resource and record["verb"] in verbs and writer in user:
+                moments = (record["requestReceivedTimestamp"], record["stageTimestamp"])
+                found[stage].append((audit_truth.moment(moments[0]), audit_truth.moment(moments[1])))
+    return found
+
+
+def test_each_stage_of_a_recovery_meets_the_audit_log(world: World, cluster: support.Rehearsal) -> None:
+    failures = [
+        {"kind": "node_lost", "at": [3.0], "duration": 25.0},
+        {"kind": "pod_killed", "at": [4.0]},
+        {"kind": "container_oom", "at": [5.0]},
+    ]
+    found = world.submit(**load(20, *failures))
+    assert found["counts"]["succeeded"] == 4, found
+    assert found["failures"] == {"node_lost": 1, "pod_killed": 1, "container_oom": 1}
+    assert "failures: 1 node_lost" in found["msg"]
+    seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
+    assert set(seen.injected) == {"node_lost", "pod_killed", "container_oom"}
+    start = timeline_builder.build_timeline(world.point_dir, world.run_id, "001").header["start"]
+    lost = [recovery for recovery in seen.recoveries if recovery.kind == "node_lost"]
+    assert lost and {recovery.kind for recovery in seen.recoveries} == set(seen.injected)
+    written = windows(Path(cluster.cluster["audit_log"]), (lost[0].target, world.run_id))
+    for recovery in seen.recoveries:
+        of_node = recovery.kind == "node_lost"
+        stages = {name: span for name, span in recovery.stages.items() if not isnan(span[0])}
+        needed = {"replaced", "scheduled", "whole"} | ({"detected", "tainted", "disrupted"} if of_node else set())
+        assert needed <= set(stages), recovery
+        assert ("detected" in stages) is of_node
+        order = [span for name, span in recovery.stages.items() if name in needed]
+        assert all(first[0] <= second[1] for first, second in zip(order, order[1:], strict=False)), stages
+        for stage in needed - {"replaced"}:  # the log lacks names that the server makes
+            first, last = stages[stage][0] + start, stages[stage][1] + start
+            met = [window for window in written[stage] if first <= window[1] and last >= window[0]]
+            assert met, f"{stage} of {recovery.kind}: {first:.3f} to {last:.3f} meets no write"
+    # A node that has just renewed its lease is lost after the grace period, another one up to a renewal earlier.
+    assert all(recovery.stages["detected"][1] - recovery.injected[0] > 2 for recovery in lost)
+    assert 0 < seen.useful < seen.held or seen.held == 0
+    assert within(30, lambda: nodes_are_whole(world)), "a lost node did not come back"
+
+
+def test_failures_of_nodes_are_undone_when_the_load_is_over(world: World) -> None:
+    failures = [
+        {"kind": "node_drained", "at": [2.0], "duration": 0},
+        {"kind": "gpu_lost", "at": [3.0], "duration": 0},
+    ]
+    found = world.submit(**load(6, *failures))
+    assert found["counts"]["succeeded"] == 4 and found["failures"] == {"node_drained": 1, "gpu_lost": 1}, found
+    undone = world.rows("failures", "undone")
+    assert len(undone) == 2 and all(row["changed"] for row in undone)
+    assert within(10, lambda: nodes_are_whole(world))
+    drained = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
+    assert {recovery.kind for recovery in drained.recoveries} == {"node_drained"}
+
+
+def test_a_kill_in_the_middle_of_failures_leaves_nothing_broken_after_the_cleanup(world: World) -> None:
+    failures = [
+        {"kind": "node_lost", "at": [1.5], "duration": 3600.0},
+        {"kind": "node_drained", "at": [2.0], "duration": 3600.0},
+        {"kind": "gpu_lost", "at": [2.5], "duration": 3600.0},
+    ]
+    process = world.start(**load(60, *failures))
+    path = world.point_dir / "failures.jsonl"
+    enough = within(60, lambda: path.exists() and path.read_bytes().count(b'"injected"') >= 3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert enough, path.read_text() if path.exists() else "nothing was injected"
+    with open(path, "ab") as stream:
+        stream.write(b'{"type":"undone","number":0,"tar')  # as a power cut leaves it
+    assert not nodes_are_whole(world)
+    spec = run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder))
+    run_cleanup.run(spec, Step(None))
+    assert within(30, lambda: nodes_are_whole(world)), "a node stayed broken"
+    left = world.client.list(world.client.kind("batch/v1", "Job"), world.namespace)[0]
+    assert left == []
+    assert {row["changed"] for row in world.rows("failures", "undone")} == {True}
+    run_cleanup.run(spec, Step(None))
+    assert len(world.rows("failures", "undone")) == 3, "what was undone was undone again"
+
+
+def test_a_call_that_is_repeated_after_a_kill_undoes_and_goes_on(world: World) -> None:
+    failures = [{"kind": "node_drained", "at": [1.5], "duration": 3600.0}, {"kind": "pod_killed", "at": [20.0]}]
+    process = world.start(**load(25, *failures))
+    path = world.point_dir / "failures.jsonl"
+    assert within(60, lambda: path.exists() and b'"injected"' in path.read_bytes())
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    found = world.submit(**load(25, *failures))
+    assert found["counts"]["succeeded"] == 4, found
+    assert [row["kind"] for row in world.rows("failures", "inject")] == ["node_drained", "pod_killed"]
+    assert len(world.rows("failures", "schedule")) == 1
+    assert nodes_are_whole(world)
+
+
+def test_a_failure_that_no_node_can_have_is_refused_before_anything_is_created(world: World) -> None:
+    found = world.submit(**load(5, {"kind": "node_lost", "at": [1.0], "selector": "rack=none"}))
+    assert found["failed"] == "InputError" and "no node has the labels 'rack=none'" in found["msg"]
+    assert world.names() == [] and not (world.point_dir / "failures.jsonl").exists()

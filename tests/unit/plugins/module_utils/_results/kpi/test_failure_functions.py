@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figures of failures from recoveries that are known exactly, and the sentence that they make."""
+
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
+    failure_functions,
+    kpi_definitions,
+    write_kpis,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
+    STAGES,
+    PointFailures,
+    Recovery,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
+
+DEFINITIONS = str(Path(__file__).parents[6] / "roles/results/files/kpis/failures.yml")
+
+
+def recovery(number: int, whole: float | None, kind: str = "node_lost", over: bool = False) -> Recovery:
+    """A failure at 100 s that takes two pods with 8 GPUs, and is whole so many seconds later."""
+    stages = dict.fromkeys(STAGES, (nan, nan))
+    if whole is not None:
+        stages["whole"] = (100 + whole, 100 + whole)
+    lost = {"waiting": 8.0, "blocked": 4.0, "redone": 2.0}
+    return Recovery(number, kind, "n", number, 2, 8.0, (100.0, 100.0), stages, lost, over)
+
+
+def point(failures: PointFailures | None) -> PointData:
+    stages = [{"name": "succeeded", "kind": "Job", "writer": "node", "simulated": True, "ends": "succeeded"}]
+    header = {"start": 0.0, "end": 400.0, "planned": 0, "stages": stages, "schema": "timeline/1"}
+    return PointData(TimelineTable(header), PointExtras(failures=(lambda: failures) if failures is not None else None))
+
+
+def figures(failures: PointFailures | None) -> dict[str, dict[str, Any]]:
+    definitions = write_kpis.load_definitions([DEFINITIONS])
+    return {kpi["name"]: kpi for kpi, _figure in write_kpis.compute_point_kpis(point(failures), definitions)}
+
+
+def test_a_point_without_failures_has_no_figures_of_them() -> None:
+    assert figures(None) == {}
+
+
+def test_the_median_counts_recoveries_that_were_not_seen_as_longer() -> None:
+    seen = [recovery(0, 40), recovery(1, 42), recovery(2, None)]
+    found = figures(PointFailures(seen, {"node_lost": 3}, held=1000, useful=920, end=400))
+    median = found["time_to_recover_node_lost"]
+    assert (median["value"], median["n"], median["of"]) == (42, 2, 3)
+    assert found["time_to_recover_node_lost_max"]["value"] is None
+    assert found["time_to_recover_node_lost_max"]["at_least"] == 300
+    assert found["never_recovered"]["value"] == 1 and found["failures_injected"]["value"] == 3
+    assert found["goodput"]["value"] == 92
+    assert found["gpu_seconds_lost"]["value"] == 42 and found["gpu_seconds_lost_blocked"]["value"] == 12
+    text = median["answer"]["text"]
+    assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 workloads); 92 % goodput"
+
+
+def test_many_recoveries_have_a_confidence_interval() -> None:
+    seen = [recovery(number, 40 + number % 5) for number in range(20)]
+    found = figures(PointFailures(seen, {"node_lost": 20}, held=10, useful=5, end=400))["time_to_recover_node_lost"]
+    assert 40 <= found["confidence"]["low"] <= found["value"] <= found["confidence"]["high"] <= 44
+    assert "s at 95 %" in found["answer"]["text"]
+
+
+def test_a_report_leads_with_the_lost_node() -> None:
+    seen = [recovery(0, 40), recovery(1, 5, "pod_killed"), recovery(2, 9, "node_drained")]
+    names = [name for name, kpi in figures(PointFailures(seen, {}, end=400)).items() if "answer" in kpi]
+    assert names[-1] == "time_to_recover_node_lost" and len(names) == 3
+
+
+def test_figures_without_gpus_or_hits_say_so() -> None:
+    found = figures(PointFailures([], {"gpu_lost": 1}, skipped=2, end=400))
+    assert found["goodput"]["value"] is None and "no GPUs" in found["goodput"]["note"]
+    assert found["failures_injected"]["note"] == "2 found nothing to fail"
+    assert not any(name.startswith("time_to_recover") for name in found)
+
+
+def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
+    data = point(PointFailures([recovery(0, 1)]))
+    with pytest.raises(InputError, match="wohle"):
+        failure_functions.recovery(data, "wohle")
+    with pytest.raises(InputError, match="waitin"):
+        failure_functions.gpu_seconds_lost(data, "waitin")
+
+
+def test_definitions_name_what_is_looked_up() -> None:
+    assert {"failures", "failed"} <= set(kpi_definitions.LOOKED_UP)
