@@ -216,6 +216,10 @@ REFUSED = {
     "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale driver_pods": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale sandbox_light": "workload_scale_kind: it creates objects of another kind",
+    **dict.fromkeys(
+        ("workload_scale failures", "workload_scale failures_light", "workload_scale node_loss"),
+        "workload_scale_kind: it creates objects of another kind",
+    ),
     "workload_scale runai": "workload_scale_image: it runs another image",
     **dict.fromkeys(("fine_tuning many_jobs", "fine_tuning ray_scale", "scheduler gang_large"), "is heavy"),
     **dict.fromkeys(("workload_scale training_2000", "workload_scale distributed_1000_pvc"), "is heavy"),
