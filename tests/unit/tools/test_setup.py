@@ -164,8 +164,20 @@ def test_users_and_tests_install_the_same_versions():
     assert {entry[:2] for entry in locked("user")} <= {entry[:2] for entry in locked("test")}
 
 
+def test_constraints_of_the_caller_replace_the_pinned_versions(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setenv("PIP_CONSTRAINT", "/some/constraints")  # as tools/versions.py sets it
+    monkeypatch.setattr(setup, "run_logged", lambda command, *_rest: asked.append(command) or 0)
+    setup.install("test")
+    (command,) = asked
+    assert "--require-hashes" not in command
+    assert command[-4:] == ["-r", "requirements-pypi.txt", "-r", "test-requirements.txt"]
+    assert "without hashes" in capsys.readouterr().out
+
+
 def test_pip_is_asked_to_check_the_hashes(monkeypatch):
     asked = []
+    monkeypatch.delenv("PIP_CONSTRAINT", raising=False)
     monkeypatch.setattr(setup, "run_logged", lambda command, *_rest: asked.append(command) or 0)
     setup.install("user")
     (command,) = asked
