@@ -49,9 +49,21 @@ options:
         description: Channel to subscribe to. Empty means the default channel of the package.
         type: str
         default: ''
+      any_channel:
+        description:
+          - Whether an operator that another run or a person installed may follow another channel than
+            O(operators[].channel). It is then used as it is.
+        type: bool
+        default: false
       version:
         description:
           - Version to install, or the name of its ClusterServiceVersion. Empty means the newest version in the channel.
+        type: str
+        default: ''
+      major:
+        description:
+          - Major number that the version must have, such as V(3). Another one is refused, in the channel as well as
+            of an operator that is installed. Empty means any.
         type: str
         default: ''
       approval:
@@ -182,4 +194,28 @@ options:
             type: dict
             required: true
             suboptions: *ready
+      creates:
+        description:
+          - What the operator creates itself, without OLM. It is recorded in an annotation of the Subscription. A
+            removal of the operator removes of it what was created after the Subscription.
+        type: dict
+        suboptions:
+          definitions:
+            description: Names of CustomResourceDefinitions. They are removed if no objects of others exist.
+            type: list
+            elements: str
+            default: []
+          operands:
+            description: Custom resources.
+            type: list
+            elements: dict
+            default: []
+            suboptions:
+              kind: {description: Kind of the resource., type: str, required: true}
+              name: {description: Name of the resource., type: str, required: true}
+          namespaces:
+            description: Names of namespaces. They are removed if they contain no objects of others.
+            type: list
+            elements: str
+            default: []
 """

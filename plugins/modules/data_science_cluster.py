@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Creates the DSCInitialization and DataScienceCluster of OpenShift AI or Open Data Hub, and waits until it is Ready
     and the Deployments of its components are available. The operator must be installed.
-  - In a DataScienceCluster of this run, the requested components are Managed and all others are Removed.
+  - In a DataScienceCluster of this run, the requested components have the requested states and all others are Removed.
   - To a DataScienceCluster that this run did not create, components are only added, and only with O(adopt).
     O(state=absent) reverts these additions and keeps it.
 author:
@@ -45,8 +45,16 @@ options:
     description: Name of a new DataScienceCluster.
     type: str
     default: default-dsc
+  api_version:
+    description:
+      - Version of the API that the installed operator uses, such as V(v2) for OpenShift AI 3. Another one is refused.
+        Empty means the version that the cluster stores.
+    type: str
+    default: ""
   components:
-    description: Components to set to Managed, such as V(dashboard) or V(trainingoperator).
+    description:
+      - Components that are set to Managed, such as V(dashboard), or to another state, such as V(kueue=Unmanaged).
+        All others are set to Removed.
     type: list
     elements: str
     default: []
@@ -91,7 +99,7 @@ EXAMPLES = r"""
   perfscale.seatrial.data_science_cluster:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     run_id: "{{ run_id }}"
-    components: [dashboard, trainingoperator]
+    components: [dashboard, trainer, kueue=Unmanaged]
 """
 
 RETURN = r"""
@@ -132,6 +140,7 @@ def main() -> None:
             **ansible_module.CLUSTER,
             "run_id": {"type": "str", "required": True},
             "name": {"type": "str", "default": "default-dsc"},
+            "api_version": {"type": "str", "default": ""},
             "components": {"type": "list", "elements": "str", "default": []},
             "settings": {"type": "dict", "default": {}},
             "initialisation_settings": {"type": "dict", "default": {}},

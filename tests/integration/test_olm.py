@@ -164,6 +164,7 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
 ) -> None:
     colleague = {**NFD, "namespace": "colleague", "operand": None}
     put(client, colleague, run="colleague")
+    older = definitions_without_their_operator(client)
     theirs = snapshot.settled(client)
     try:
         found = put(client, {**NFD, "version": "", "operand": None})["operators"][0]
@@ -192,6 +193,24 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
         assert snapshot.left(client, theirs) == []
     finally:
         take_away(client, run="colleague")
+        for one in older:
+            client.delete(client.kind_of(one), one["metadata"]["name"])
+
+
+def definitions_without_their_operator(client: Client) -> list[dict[str, Any]]:
+    """Create the definitions of Open Data Hub as if its operator had been here before."""
+    hub = {"package": "opendatahub-operator", "namespace": "openshift-operators"}
+    put(client, hub, run="colleague")
+    kind = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    names = (data_science_cluster.DSC_NAME, data_science_cluster.DSCI_NAME)
+    found = [client.get(kind, name) for name in names]
+    own = [{"kind": "DSCInitialization", "name": "default-dsci"}]
+    take_away(client, run="colleague", packages=[hub["package"]], operands=own, namespaces=["opendatahub"])
+    return [
+        client.create({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": {"name": name}})
+        for one, name in zip(found, names, strict=True)
+        if one is not None
+    ]
 
 
 def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -40,9 +40,9 @@ def client(info: dict[str, Any]) -> Iterator[Client]:
         yield made
 
 
-def run_on(info: dict[str, Any], artifacts: Path, *more: str) -> Path:
+def run_on(info: dict[str, Any], artifacts: Path, *more: str, preset: str = "rhoai_light") -> Path:
     """Run the main job on the cluster as an existing one; return the run directory."""
-    words = ["preset=rhoai_light", "cluster_provider=existing", f"cluster_kubeconfig={info['kubeconfig']}", *more]
+    words = [f"preset={preset}", "cluster_provider=existing", f"cluster_kubeconfig={info['kubeconfig']}", *more]
     words.append("workload_max_lateness=60")  # how busy this machine is says nothing of what is left
     done = play(*(word for one in words for word in ("-e", one)), artifacts=artifacts, timeout=1200)
     assert done.code == 0, done.output
@@ -57,16 +57,21 @@ def installed_by(run_dir: Path) -> str:
     return "".join(path.read_text() for path in sorted(run_dir.glob("*__olm_operator__install/log")))
 
 
-def test_an_empty_cluster_is_as_before(info: dict[str, Any], client: Client, tmp_path: Path) -> None:
+# With version 3, cert-manager and the JobSet operator too.
+@pytest.mark.parametrize(("preset", "operators"), [("rhoai_light", 5), ("rhoai2_light", 3)])
+def test_an_empty_cluster_is_as_before(
+    info: dict[str, Any], client: Client, tmp_path: Path, preset: str, operators: int
+) -> None:
     before = snapshot.settled(client)
-    run_dir = run_on(info, tmp_path)
-    assert "3 operators are installed" in installed_by(run_dir)
+    run_dir = run_on(info, tmp_path, preset=preset)
+    assert f"{operators} operators are installed" in installed_by(run_dir)
     assert snapshot.left(client, before) == []
 
 
 def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client, tmp_path: Path) -> None:
     theirs = [
-        {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"},
+        # Not the channel that the run would subscribe to: theirs is used all the same.
+        {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all", "channel": "stable-3.4"},
         {
             "package": "nfd",
             "namespace": "colleague-nfd",

@@ -104,7 +104,7 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
-OF_EVERY_RUN = ("metrics", "node_scaling", "workload")
+OF_EVERY_RUN = ("metrics", "node_scaling", "rhoai", "workload")
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")

@@ -49,11 +49,13 @@ def component_objects(
     components: list[RehearsalComponent], programs: Mapping[str, ComponentPrograms], values: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return all objects of the components, CRDs first. Raises InputError for an unknown placeholder."""
+    bundled = {name for part in components for name in part.bundled_crds}
     definitions = [
         _without_conversion(document)
         for part in programs.values()
         if part.crds is not None
         for document in read_yaml_objects(part.crds)
+        if document["metadata"]["name"] not in bundled
     ]
     others = [
         document

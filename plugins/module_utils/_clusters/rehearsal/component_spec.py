@@ -143,6 +143,7 @@ class RehearsalComponent:
     """One component, read from its folder. ``requires``: components that it can't run without.
 
     ``adds_arguments``: process of another component -> arguments after its own, of which the last counts.
+    ``bundled_crds``: names of CRDs that are not applied: a program installs them, from the file @{crds.<component>}.
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
     """
 
@@ -153,6 +154,7 @@ class RehearsalComponent:
     build: GoBuild = field(default_factory=GoBuild)
     always: bool = False
     crds: list[CrdSource] = field(default_factory=list)
+    bundled_crds: list[str] = field(default_factory=list)
     certificates: list[CertificateSpec] = field(default_factory=list)
     users: list[CertificateSpec] = field(default_factory=list)
     objects: str = ""

@@ -93,6 +93,7 @@ def placeholder_values(
     chosen: Mapping[str, int],
     programs: Mapping[str, Path] = MappingProxyType({}),
     images: Mapping[str, Path] = MappingProxyType({}),
+    crds: Mapping[str, Path] = MappingProxyType({}),
 ) -> dict[str, object]:
     """Return the values of all placeholders."""
     values: dict[str, object] = {
@@ -111,6 +112,7 @@ def placeholder_values(
     )
     values.update({f"program.{name}": path for name, path in programs.items()})
     values.update({f"image.{name}": path for name, path in images.items()})
+    values.update({f"crds.{component}": path for component, path in crds.items()})
     return values
 
 

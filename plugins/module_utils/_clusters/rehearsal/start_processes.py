@@ -83,7 +83,8 @@ class InstanceProcessStarter:
         self.instance.create_directories()
         chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
         paths = component_binaries.program_paths_by_name(self.programs)
-        self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images)
+        crds = {name: program.crds for name, program in self.programs.items() if program.crds is not None}
+        self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images, crds)
         launch_plan.write_certificates(self.instance, self.components)
         launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
         launch_plan.write_files(self.instance, self.components, self.values)

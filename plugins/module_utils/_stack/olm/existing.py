@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import objects
-from .specs import CatalogOffer, OperatorSpec, choose_offer
+from .specs import CatalogOffer, OperatorSpec, choose_offer, is_of_major
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"
@@ -99,11 +99,15 @@ def check_existing(operator: OperatorSpec, existing: ExistingSubscription, offer
     subscription = existing.subscription
     whose = f"{format_object_title(subscription)}, which this run did not create,"
     channel = field_at_path(subscription, "spec.channel", "")
-    if operator.channel and operator.channel != channel:
+    if operator.channel and operator.channel != channel and not operator.any_channel:
         raise OwnershipError(
             f"{operator.package}: {whose} follows channel '{channel}', not '{operator.channel}': left unchanged"
         )
-    installed = field_at_path(subscription, "status.installedCSV", "")
+    installed = str(field_at_path(subscription, "status.installedCSV", ""))
+    if not is_of_major(installed, operator.major):
+        raise OwnershipError(
+            f"{operator.package}: {whose} has installed {installed}, not version {operator.major}: left unchanged"
+        )
     if operator.version and installed and offer is not None and offer.csv != installed:
         raise OwnershipError(f"{operator.package}: {whose} has installed {installed}, not {offer.csv}: left unchanged")
     if operator.brings_catalog and field_at_path(subscription, "spec.source") != operator.catalog:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
@@ -24,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from .readiness import contains_all_fields
-from .specs import CatalogOffer, OperatorSpec
+from .specs import CatalogOffer, CreatedObjects, OperatorSpec
 
 MONITORING = "openshift.io/cluster-monitoring"
 
@@ -103,6 +104,16 @@ def pull_secret(operator: OperatorSpec, content: str, run_id: str) -> dict[str, 
     }
 
 
+#: The annotation of a Subscription that lists what its operator creates itself, as JSON.
+CREATES = "perfscale.seatrial/operator-creates"
+
+
+def created_objects(subscription: Mapping[str, Any]) -> CreatedObjects:
+    """Return what the operator of a Subscription creates itself, as recorded when it was installed."""
+    text = (field_at_path(dict(subscription), "metadata.annotations") or {}).get(CREATES)
+    return CreatedObjects(**json.loads(text)) if text else CreatedObjects()
+
+
 def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:
     """Return the Subscription of an operator."""
     spec: dict[str, Any] = {
@@ -117,12 +128,11 @@ def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: s
         spec["config"] = {
             "env": [{"name": name, "value": value} for name, value in sorted(operator.environment.items())]
         }
-    return {
-        "apiVersion": V1ALPHA1,
-        "kind": "Subscription",
-        "metadata": _object_metadata(operator.package, operator.namespace, run_id),
-        "spec": spec,
-    }
+    metadata = _object_metadata(operator.package, operator.namespace, run_id)
+    created = {name: list(values) for name, values in asdict(operator.creates).items() if values}
+    if created:
+        metadata["annotations"] = {CREATES: json.dumps(created, sort_keys=True)}
+    return {"apiVersion": V1ALPHA1, "kind": "Subscription", "metadata": metadata, "spec": spec}
 
 
 def differing_spec_fields(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

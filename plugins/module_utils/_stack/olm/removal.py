@@ -35,7 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 
 from . import existing
 from .deletion import DeletionResult, RecreatedObjects, delete_all, patch_labels
-from .objects import V1ALPHA1, is_ours
+from .objects import V1ALPHA1, created_objects, is_ours
+from .specs import CreatedObjects
 
 CRD = "apiextensions.k8s.io/v1"
 
@@ -62,6 +63,7 @@ class OwnedSubscription:
     operands: list[dict[str, Any]] = field(default_factory=list)
     crds: list[dict[str, Any]] = field(default_factory=list)
     older: list[dict[str, Any]] = field(default_factory=list)  # definitions that existed before
+    creates: CreatedObjects = field(default_factory=CreatedObjects)
 
     @property
     def package(self) -> str:
@@ -100,7 +102,7 @@ class OwnedSearch:
         return [part for part in owned if self._removable(part)]
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
-        part = OwnedSubscription(subscription)
+        part = OwnedSubscription(subscription, creates=created_objects(subscription))
         names = {field_at_path(subscription, "status.installedCSV"), field_at_path(subscription, "status.currentCSV")}
         part.csvs = [
             each
@@ -113,12 +115,13 @@ class OwnedSearch:
         return part
 
     def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
-        """Return the CustomResourceDefinitions that its ClusterServiceVersions own."""
+        """Return the CustomResourceDefinitions that its ClusterServiceVersions own, or that the operator creates."""
         names = {
             definition["name"]
             for csv in part.csvs
             for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
+        names |= set(part.creates.definitions)
         kind = self.client.kind(CRD, "CustomResourceDefinition")
         return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
 
@@ -138,7 +141,7 @@ class OwnedSearch:
             return True
         named = any(
             resource["kind"] == each["kind"] and resource["metadata"]["name"] == each["name"]
-            for each in self.spec.operands
+            for each in [*self.spec.operands, *part.creates.operands]
         )
         return named and self._since(resource, part)
 
@@ -239,7 +242,7 @@ class OperatorRemoval(OwnedSearch):
                 part.crds = mine
                 for crd in mine:
                     self._label(crd)
-            for name in self.spec.namespaces:
+            for name in [*self.spec.namespaces, *part.creates.namespaces]:
                 namespace = self.cache.get("Namespace", "", name)
                 if namespace is not None and namespace not in namespaces and self._since(namespace, part):
                     self._label(namespace)
@@ -282,11 +285,17 @@ class OperatorRemoval(OwnedSearch):
             )[0]
             for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
+        # An operator may have created these again until its version was deleted; they go with their definition.
+        recreated = {(each["kind"], each["name"]) for part in parts for each in part.creates.operands}
         going = []
         for crd in {definition["metadata"]["name"]: definition for part in parts for definition in part.crds}.values():
             if crd["metadata"]["name"] in provided:
                 self.kept.append(f"{format_object_title(crd)}: another operator provides it")
-            elif others := self._objects_of(crd):
+            elif others := [
+                resource
+                for resource in self._objects_of(crd)
+                if (resource["kind"], resource["metadata"]["name"]) not in recreated
+            ]:
                 self.kept.append(f"{format_object_title(crd)}: there are {format_object_titles(others)}")
             else:
                 going.append(crd)
@@ -308,6 +317,7 @@ class OperatorRemoval(OwnedSearch):
     def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Return our namespaces of these operators; without packages, all that were created for operators."""
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
+        names |= {name for part in parts for name in part.creates.namespaces}
         names |= {operand["metadata"].get("namespace", "") for part in parts for operand in part.operands}
         names |= {field_at_path(part.subscription, "spec.sourceNamespace", "") for part in parts}
         return [

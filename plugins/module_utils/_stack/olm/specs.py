@@ -43,6 +43,12 @@ OPERAND_OPTIONS: dict[str, Any] = {
     "single": {"type": "bool", "default": False},
     "ready": {"type": "dict", "options": READY_OPTIONS},
 }
+NAMED_RESOURCE: dict[str, Any] = {"kind": {"type": "str", "required": True}, "name": {"type": "str", "required": True}}
+CREATED_OPTIONS: dict[str, Any] = {
+    "definitions": {"type": "list", "elements": "str", "default": []},
+    "operands": {"type": "list", "elements": "dict", "default": [], "options": NAMED_RESOURCE},
+    "namespaces": {"type": "list", "elements": "str", "default": []},
+}
 OPERATOR_OPTIONS: dict[str, Any] = {
     "package": {"type": "str", "required": True},
     "namespace": {"type": "str", "required": True},
@@ -52,7 +58,9 @@ OPERATOR_OPTIONS: dict[str, Any] = {
     "catalog_address": {"type": "str", "default": ""},
     "catalog_pull_secret": {"type": "str", "default": "", "no_log": False},
     "channel": {"type": "str", "default": ""},
+    "any_channel": {"type": "bool", "default": False},
     "version": {"type": "str", "default": ""},
+    "major": {"type": "str", "default": ""},
     "approval": {"type": "str", "choices": ["auto", "Manual", "Automatic"], "default": "auto"},
     "watches": {"type": "str", "choices": ["auto", "own", "all"], "default": "auto"},
     "environment": {"type": "dict", "default": {}},
@@ -60,6 +68,7 @@ OPERATOR_OPTIONS: dict[str, Any] = {
     "objects": {"type": "list", "elements": "dict", "default": []},
     "operand": {"type": "dict", "options": OPERAND_OPTIONS},
     "expect": {"type": "list", "elements": "dict", "default": [], "options": EXPECTED_OPTIONS},
+    "creates": {"type": "dict", "options": CREATED_OPTIONS},
 }
 
 MODULE_OPTIONS: dict[str, Any] = {
@@ -73,7 +82,7 @@ MODULE_OPTIONS: dict[str, Any] = {
         "type": "list",
         "elements": "dict",
         "default": [],
-        "options": {"kind": {"type": "str", "required": True}, "name": {"type": "str", "required": True}},
+        "options": NAMED_RESOURCE,
     },
     "namespaces": {"type": "list", "elements": "str", "default": []},
     "crds": {"type": "bool", "default": False},
@@ -133,6 +142,18 @@ class OperandSpec:
 
 
 @dataclass(frozen=True)
+class CreatedObjects:
+    """What an operator itself creates in the cluster, without OLM, so that it is removed with the operator.
+
+    definitions: names of CustomResourceDefinitions. operands: kind and name.
+    """
+
+    definitions: Sequence[str] = ()
+    operands: Sequence[Mapping[str, str]] = ()
+    namespaces: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class OperatorSpec:
     """One operator to install."""
 
@@ -144,7 +165,9 @@ class OperatorSpec:
     catalog_address: str = ""
     catalog_pull_secret: str = ""
     channel: str = ""
+    any_channel: bool = False
     version: str = ""
+    major: str = ""
     approval: str = "auto"
     watches: str = "auto"
     environment: dict[str, str] = field(default_factory=dict)
@@ -152,6 +175,7 @@ class OperatorSpec:
     objects: Sequence[dict[str, Any]] = ()
     operand: OperandSpec | None = None
     expect: Sequence[ExpectedObjects] = ()
+    creates: CreatedObjects = field(default_factory=CreatedObjects)
 
     @property
     def brings_catalog(self) -> bool:
@@ -170,9 +194,11 @@ def read_operators(entries: Sequence[Mapping[str, Any]]) -> list[OperatorSpec]:
     for values in entries:
         values = {name: value for name, value in values.items() if value is not None}
         operand = values.pop("operand", None)
+        creates = CreatedObjects(**values.pop("creates", {}))
         package = values["package"]
         expect = [_parse_expected_objects(each, package) for each in values.pop("expect", ())]
-        operator = OperatorSpec(**values, operand=_parse_operand(operand, package) if operand else None, expect=expect)
+        parsed = _parse_operand(operand, package) if operand else None
+        operator = OperatorSpec(**values, operand=parsed, expect=expect, creates=creates)
         _check_operator_spec(operator)
         if any(other.package == operator.package for other in operators):
             raise InputError(f"operators: duplicate package '{operator.package}'")
@@ -276,6 +302,11 @@ def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]])
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
     csv = _csv_name_for_version(operator, channel, described)
+    if not is_of_major(csv, operator.major):
+        raise InputError(
+            f"operators: {operator.package}: channel {wanted} has {csv}, which is not version {operator.major};"
+            f" catalog {names[0]} has the channels {', '.join(sorted(channels))}"
+        )
     owned = field_at_path(described, "customresourcedefinitions.owned", [])
     return CatalogOffer(
         package=operator.package,
@@ -287,6 +318,12 @@ def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]])
         kinds=tuple(sorted(each["name"] for each in owned)),
         watches=_choose_install_mode(operator, described.get("installModes") or []),
     )
+
+
+def is_of_major(csv: str, major: str) -> bool:
+    """Return whether the version in a ClusterServiceVersion's name has this major number; "" means any."""
+    version = re.search(r"\.v?(\d+)\.\d+\.\d+", csv)
+    return not major or version is None or version[1] == major
 
 
 def _csv_name_for_version(operator: OperatorSpec, channel: Mapping[str, Any], described: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
@@ -22,18 +22,56 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     split_field_path,
 )
 
-MANAGED, REMOVED = "Managed", "Removed"
+MANAGED, UNMANAGED, REMOVED = "Managed", "Unmanaged", "Removed"
 
 
-def known_components(definition: Mapping[str, Any]) -> list[str]:
-    """Return the components in the stored version of the definition of DataScienceCluster, [] if it lists none."""
-    versions = field_at_path(dict(definition), "spec.versions", [])
-    stored: Mapping[str, Any] = next((version for version in versions if version.get("storage")), {})
+def parse_components(
+    entries: Sequence[str],
+    known: Mapping[str, Sequence[str]] | None = None,
+    product: str = "the product",
+    instead: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the state of each component of entries ``name`` or ``name=State``.
+
+    Args:
+        entries: The requested components. A bare name means Managed.
+        known: The components with their permitted states, None if any is permitted.
+        product: What has these components, for messages.
+        instead: Names of other versions of the product, and the component that replaces each, "" if none does.
+
+    Raises:
+        InputError: A component or its state is not known; names the nearest right one.
+    """
+    states: dict[str, str] = {}
+    for entry in entries:
+        name, _equals, state = entry.partition("=")
+        state = state or MANAGED
+        if known is not None and name not in known:
+            other = (instead or {}).get(name)
+            hint = f"; it has {other} instead" if other else "" if other == "" else suggest_similar_name(name, known)
+            raise InputError(f"'{name}': {product} has no such component{hint}; it has {', '.join(sorted(known))}")
+        allowed = known[name] if known is not None else (MANAGED, UNMANAGED, REMOVED)
+        if state not in allowed:
+            misspelt = suggest_similar_name(state, allowed) if state not in (MANAGED, UNMANAGED, REMOVED) else ""
+            fitting = misspelt or f" (use {name}={allowed[0]})"
+            raise InputError(f"'{entry}': {name} can't be {state} in {product}{fitting}; it is {' or '.join(allowed)}")
+        if states.setdefault(name, state) != state:
+            raise InputError(f"'{entry}': {name} is {states[name]} in another entry")
+    return states
+
+
+def stored_version(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored version of a CustomResourceDefinition."""
+    return next((each for each in field_at_path(dict(definition), "spec.versions", []) if each.get("storage")), {})
+
+
+def known_components(version: Mapping[str, Any]) -> list[str]:
+    """Return the components in a version of the definition of DataScienceCluster, [] if it lists none."""
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
-    return sorted(field_at_path(stored, path, {}))
+    return sorted(field_at_path(dict(version), path, {}))
 
 
-def check_components(asked: Sequence[str], there: Sequence[str]) -> None:
+def check_components(asked: Collection[str], there: Sequence[str]) -> None:
     """Raise InputError for a component that the product does not have."""
     for name in asked:
         if there and name not in there:
@@ -43,9 +81,9 @@ def check_components(asked: Sequence[str], there: Sequence[str]) -> None:
             )
 
 
-def exact_components(asked: Sequence[str], there: Sequence[str]) -> dict[str, Any]:
-    """Return a section ``components`` in which exactly the requested ones are Managed and all others Removed."""
-    return {name: {"managementState": MANAGED if name in asked else REMOVED} for name in sorted({*asked, *there})}
+def exact_components(asked: Mapping[str, str], there: Sequence[str]) -> dict[str, Any]:
+    """Return a section ``components`` in which the requested ones have their state and all others are Removed."""
+    return {name: {"managementState": asked.get(name, REMOVED)} for name in sorted({*asked, *there})}
 
 
 def spec_with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,10 +107,13 @@ def spec_with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     return result
 
 
-def unmanaged_components(resource: Mapping[str, Any], asked: Sequence[str]) -> dict[str, str]:
-    """Return the requested components that a DataScienceCluster does not manage, with their state ("" if unset)."""
+def lacking_components(resource: Mapping[str, Any], asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the requested components that have another state in a DataScienceCluster, with that state ("" if unset).
+
+    A component that is requested as Removed and has no state is not lacking.
+    """
     states = {name: str(field_at_path(dict(resource), f"spec.components.{name}.managementState", "")) for name in asked}
-    return {name: state for name, state in states.items() if state != MANAGED}
+    return {name: state for name, state in states.items() if (state or REMOVED) != asked[name]}
 
 
 def check_adoption(
@@ -105,9 +146,11 @@ def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, st
     return dict(json.loads(text))
 
 
-def adding_patch(lacking: Mapping[str, str], before: Mapping[str, str], run_id: str) -> dict[str, Any]:
-    """Return the merge patch that adds components and records their states from before."""
-    components = {name: {"managementState": MANAGED} for name in lacking}
+def adding_patch(
+    lacking: Mapping[str, str], before: Mapping[str, str], run_id: str, asked: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the merge patch that gives components the requested states and records those from before."""
+    components = {name: {"managementState": asked[name]} for name in lacking}
     note = json.dumps({**lacking, **before}, sort_keys=True)
     return {"metadata": {"annotations": {note_key(run_id): note}}, "spec": {"components": components}}
 
@@ -118,7 +161,7 @@ def removal_patch(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {note_key(run_id): None}}, "spec": {"components": components}}
 
 
-def why_not_ready(resource: Mapping[str, Any], asked: Sequence[str]) -> list[str]:
+def why_not_ready(resource: Mapping[str, Any], asked: Collection[str]) -> list[str]:
     """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
     item = dict(resource)
     seen = field_at_path(item, "status.observedGeneration")

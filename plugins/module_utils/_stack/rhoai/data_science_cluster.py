@@ -50,10 +50,15 @@ _POLL, _REPORT = 2.0, 10.0
 
 @dataclass(frozen=True)
 class DataScienceSpec:
-    """The requested DataScienceCluster. timeout: seconds."""
+    """The requested DataScienceCluster.
+
+    api_version: of what is written, such as v2; the stored one if empty. components: entries ``name`` or
+    ``name=State``. timeout: seconds.
+    """
 
     run_id: str
     name: str = "default-dsc"
+    api_version: str = ""
     components: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     initialisation_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -72,12 +77,25 @@ class DataScience:
         self.changes: list[str] = []
         self.diff = ObjectDiff()
         self.deadline = time.monotonic() + wanted.timeout
-        self.definition = self._definition(DSC_NAME)
-        for name in (DSC_NAME, DSCI_NAME):
-            crd = self._definition(name)
-            stored = next(version["name"] for version in field_at_path(crd, "spec.versions") if version.get("storage"))
-            cache.follow(f"{field_at_path(crd, 'spec.group')}/{stored}", field_at_path(crd, "spec.names.kind"))
+        self.asked = component_states.parse_components(wanted.components)
+        self.definitions = {name: self._definition(name) for name in (DSC_NAME, DSCI_NAME)}
+        for name, crd in self.definitions.items():
+            cache.follow(self._api_version(name), field_at_path(crd, "spec.names.kind"))
         cache.follow(V1ALPHA1, "Subscription")
+
+    def _api_version(self, name: str) -> str:
+        """Return group and version of a definition that objects are read and written with.
+
+        With another version than the one that its operator uses, fields are lost without an error. Raises InputError.
+        """
+        crd = self.definitions[name]
+        stored = component_states.stored_version(crd)["name"]
+        if self.wanted.api_version not in ("", stored):
+            raise OwnershipError(
+                f"{name} is stored as {stored}, not as the requested {self.wanted.api_version}: another version of"
+                f" the operator is installed. {stored} is that of rhoai_version={'2' if stored == 'v1' else '3'}"
+            )
+        return f"{field_at_path(crd, 'spec.group')}/{stored}"
 
     def _definition(self, name: str) -> dict[str, Any]:
         crd = self.client.get(self.client.kind(CRD, "CustomResourceDefinition"), name)
@@ -107,21 +125,20 @@ class DataScience:
     def present(self, check: bool) -> None:
         """Create or change the objects that do not match. Raises InputError, OwnershipError."""
         wanted = self.wanted
-        known = component_states.known_components(self.definition)
-        component_states.check_components(wanted.components, known)
+        known = component_states.known_components(component_states.stored_version(self.definitions[DSC_NAME]))
+        component_states.check_components(self.asked, known)
         self._initialisation(check)
         existing = self._one("DataScienceCluster")
         if existing is not None and not self._mine(existing):
-            lacking = component_states.unmanaged_components(existing, wanted.components)
+            lacking = component_states.lacking_components(existing, self.asked)
             component_states.check_adoption(existing, lacking, wanted.settings, wanted.adopt)
             if lacking:
-                patch = component_states.adding_patch(
-                    lacking, component_states.recorded_additions(existing, wanted.run_id), wanted.run_id
-                )
+                before = component_states.recorded_additions(existing, wanted.run_id)
+                patch = component_states.adding_patch(lacking, before, wanted.run_id, self.asked)
                 self._patch(existing, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.spec_with_settings(
-            {"components": component_states.exact_components(wanted.components, known)}, wanted.settings
+            {"components": component_states.exact_components(self.asked, known)}, wanted.settings
         )
         if existing is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
@@ -172,18 +189,22 @@ class DataScience:
     def _trouble(self, resource: dict[str, Any] | None) -> list[str]:
         if resource is None:
             return ["it does not exist"]
-        bad = component_states.why_not_ready(resource, self.wanted.components)
+        bad = component_states.why_not_ready(resource, self._used())
         for deployment in self._deployments():
             has, wants = available_pods(deployment)
             if has < wants:
                 bad.append(f"{format_object_title(deployment)} has {has} of {wants} pods")
         return bad
 
+    def _used(self) -> list[str]:
+        """Return the requested components, without those that are requested as Removed."""
+        return [name for name, state in self.asked.items() if state != component_states.REMOVED]
+
     def _deployments(self) -> list[dict[str, Any]]:
         return [
             deployment
             for deployment in self.cache.all("Deployment")
-            if label_value(deployment, PART_OF) in self.wanted.components
+            if label_value(deployment, PART_OF) in self._used()
         ]
 
     def _applications(self) -> str:
@@ -236,11 +257,8 @@ class DataScience:
     # Writing
 
     def _create(self, kind: str, name: str, spec: dict[str, Any], check: bool) -> None:
-        group = DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME
-        crd = self._definition(group)
-        stored = next(version["name"] for version in field_at_path(crd, "spec.versions") if version.get("storage"))
         manifest = {
-            "apiVersion": f"{field_at_path(crd, 'spec.group')}/{stored}",
+            "apiVersion": self._api_version(DSC_NAME if kind == "DataScienceCluster" else DSCI_NAME),
             "kind": kind,
             "metadata": {"name": name, "labels": {run_labels.RUN: self.wanted.run_id}},
             "spec": spec,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/operator-framework/operator-registry/pkg/api"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -22,8 +23,10 @@ type definition struct {
 	Kind    string `json:"kind"`
 	Plural  string `json:"plural"`
 	Scope   string `json:"scope"`
-	// There says that the real definition is in the cluster already, so the bundle brings none.
-	There bool `json:"there"`
+	// Defined says that a file of definitions has it; otherwise the bundle brings a stand-in.
+	Defined bool `json:"defined"`
+	// Major is the major number of the operator's versions that have it, "" for all.
+	Major string `json:"major"`
 }
 
 func (d definition) name() string { return d.Plural + "." + d.Group }
@@ -50,6 +53,17 @@ type operator struct {
 	Examples    []object            `json:"examples"`
 }
 
+// ownedBy returns the kinds that a version of the operator brings.
+func (o operator) ownedBy(version string) []definition {
+	found := []definition{}
+	for _, one := range o.Owned {
+		if one.Major == "" || strings.HasPrefix(version, one.Major+".") {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
 func (o operator) csvName(version string) string {
 	return strings.ReplaceAll(o.CSV, "{version}", version)
 }
@@ -67,6 +81,48 @@ func loadOperators(path string) ([]operator, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return document.Operators, nil
+}
+
+// definitions are those of files, by "<name>@<stored version>".
+type definitions map[string]object
+
+// loadDefinitions reads CustomResourceDefinitions from files of YAML documents.
+func loadDefinitions(paths []string) (definitions, error) {
+	found := definitions{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range strings.Split("\n"+string(data), "\n---") {
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			for _, version := range crd.Spec.Versions {
+				if version.Storage {
+					var whole object
+					if err := yaml.Unmarshal([]byte(text), &whole); err != nil {
+						return nil, fmt.Errorf("%s: %w", path, err)
+					}
+					found[crd.Name+"@"+version.Name] = whole
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// of returns the definition of a kind that a bundle brings.
+func (all definitions) of(one definition) (object, error) {
+	if !one.Defined {
+		return one.standIn(), nil
+	}
+	found, ok := all[one.name()+"@"+one.Version]
+	if !ok {
+		return nil, fmt.Errorf("no file of --definitions has %s with the stored version %s", one.name(), one.Version)
+	}
+	return found, nil
 }
 
 // standIn returns a definition that accepts everything and says that it is none of the real ones.
@@ -145,7 +201,8 @@ func (o operator) csv(version, replaces string) object {
 		}})
 	}
 	var groups []string
-	for _, one := range o.Owned {
+	owned := o.ownedBy(version)
+	for _, one := range owned {
 		groups = append(groups, one.Group)
 	}
 	rules := []object{{"apiGroups": groups, "resources": []string{"*"}, "verbs": []string{"*"}}}
@@ -154,7 +211,7 @@ func (o operator) csv(version, replaces string) object {
 		"provider":                  object{"name": "perfscale.seatrial, a stand-in"},
 		"description":               "Stands in for the operator of this name: its deployments are played.",
 		"relatedImages":             []object{{"name": "manager", "image": o.image(version)}},
-		"customresourcedefinitions": object{"owned": described(o.Owned), "required": described(o.Required)},
+		"customresourcedefinitions": object{"owned": described(owned), "required": described(o.Required)},
 		"install": object{"strategy": "deployment", "spec": object{
 			"deployments": deployments,
 			"clusterPermissions": []object{
@@ -187,20 +244,23 @@ func kinds(definitions []definition) []*api.GroupVersionKind {
 }
 
 // bundles returns every version of every channel, each with its objects inside, so that nothing has to be unpacked.
-func (o operator) bundles() ([]*api.Bundle, error) {
+func (o operator) bundles(all definitions) ([]*api.Bundle, error) {
 	var found []*api.Bundle
 	for channel, versions := range o.Channels {
 		before := ""
 		for _, version := range versions {
 			objects := []object{o.csv(version, before)}
-			for _, one := range o.Owned {
-				if !one.There {
-					objects = append(objects, one.standIn())
+			owned := o.ownedBy(version)
+			for _, one := range owned {
+				crd, err := all.of(one)
+				if err != nil {
+					return nil, err
 				}
+				objects = append(objects, crd)
 			}
 			bundle := &api.Bundle{
 				CsvName: o.csvName(version), PackageName: o.Package, ChannelName: channel,
-				ProvidedApis: kinds(o.Owned), RequiredApis: kinds(o.Required), Version: version, Replaces: before,
+				ProvidedApis: kinds(owned), RequiredApis: kinds(o.Required), Version: version, Replaces: before,
 			}
 			for _, one := range objects {
 				text, err := json.Marshal(one)

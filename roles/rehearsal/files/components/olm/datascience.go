@@ -10,29 +10,69 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// served2 and served3 are what the operators of OpenShift AI 2 and 3 reconcile.
 var (
-	initialisations = schema.GroupVersionResource{
-		Group: "dscinitialization.opendatahub.io", Version: "v1", Resource: "dscinitializations"}
-	dataScience = schema.GroupVersionResource{
-		Group: "datasciencecluster.opendatahub.io", Version: "v1", Resource: "datascienceclusters"}
+	served2 = product{
+		initialisations: schema.GroupVersionResource{
+			Group: "dscinitialization.opendatahub.io", Version: "v1", Resource: "dscinitializations"},
+		dataScience: schema.GroupVersionResource{
+			Group: "datasciencecluster.opendatahub.io", Version: "v1", Resource: "datascienceclusters"},
+		components: map[string][]string{
+			"codeflare":            {"codeflare-operator-manager"},
+			"datasciencepipelines": {"data-science-pipelines-operator-controller-manager"},
+			"modelmeshserving":     {"modelmesh-controller"},
+		},
+	}
+	served3 = product{
+		initialisations: schema.GroupVersionResource{
+			Group: "dscinitialization.opendatahub.io", Version: "v2", Resource: "dscinitializations"},
+		dataScience: schema.GroupVersionResource{
+			Group: "datasciencecluster.opendatahub.io", Version: "v2", Resource: "datascienceclusters"},
+		components: map[string][]string{
+			"aigateway":            {"ai-gateway-operator-controller-manager"},
+			"aipipelines":          {"data-science-pipelines-operator-controller-manager"},
+			"mcplifecycleoperator": {"mcp-lifecycle-operator-controller-manager"},
+			"mlflowoperator":       {"mlflow-operator-controller-manager"},
+			"ogx":                  {"ogx-operator-controller-manager"},
+			"sparkoperator":        {"spark-operator-controller"},
+			"trainer":              {"kubeflow-trainer-controller-manager"},
+		},
+	}
 )
 
-// The deployments of each component of a DataScienceCluster.
-var components = map[string][]string{
-	"codeflare":            {"codeflare-operator-manager"},
-	"dashboard":            {"rhods-dashboard"},
-	"datasciencepipelines": {"data-science-pipelines-operator-controller-manager"},
-	"feastoperator":        {"feast-operator-controller-manager"},
-	"kserve":               {"kserve-controller-manager", "odh-model-controller"},
-	"kueue":                {"kueue-controller-manager"},
-	"llamastackoperator":   {"llama-stack-k8s-operator-controller-manager"},
-	"modelmeshserving":     {"modelmesh-controller"},
-	"modelregistry":        {"model-registry-operator-controller-manager"},
-	"ray":                  {"kuberay-operator"},
-	"trainingoperator":     {"kubeflow-training-operator"},
-	"trustyai":             {"trustyai-service-operator-controller-manager"},
-	"workbenches":          {"notebook-controller-deployment", "odh-notebook-controller-manager"},
+// The deployments of the components that both have.
+var common = map[string][]string{
+	"dashboard":          {"rhods-dashboard"},
+	"feastoperator":      {"feast-operator-controller-manager"},
+	"kserve":             {"kserve-controller-manager", "odh-model-controller"},
+	"kueue":              {"kueue-controller-manager"},
+	"llamastackoperator": {"llama-stack-k8s-operator-controller-manager"},
+	"modelregistry":      {"model-registry-operator-controller-manager"},
+	"ray":                {"kuberay-operator"},
+	"trainingoperator":   {"kubeflow-training-operator"},
+	"trustyai":           {"trustyai-service-operator-controller-manager"},
+	"workbenches":        {"notebook-controller-deployment", "odh-notebook-controller-manager"},
 }
+
+// product is one generation of OpenShift AI.
+type product struct {
+	initialisations, dataScience schema.GroupVersionResource
+	components                   map[string][]string
+}
+
+// parts returns the deployments of each component.
+func (p product) parts() map[string][]string {
+	found := map[string][]string{}
+	for _, some := range []map[string][]string{common, p.components} {
+		for name, deployments := range some {
+			found[name] = deployments
+		}
+	}
+	return found
+}
+
+// apiVersion of the kinds of a group.
+func apiVersion(kind schema.GroupVersionResource) string { return kind.Group + "/" + kind.Version }
 
 // platform tells the two products apart that share these kinds.
 func platform(operator unstructured.Unstructured) (applications, monitoring string) {
@@ -44,18 +84,18 @@ func platform(operator unstructured.Unstructured) (applications, monitoring stri
 
 // initialise makes the DSCInitialization that the operator itself makes once it runs, unless it was told not to; the
 // managed product also makes a DataScienceCluster.
-func initialise(ctx context.Context, c cluster, found []unstructured.Unstructured) time.Duration {
-	operator := operatorOf(ctx, c, initialisations)
+func (p product) initialise(ctx context.Context, c cluster) time.Duration {
+	operator := operatorOf(ctx, c, p.initialisations)
 	if operator == nil || disabled(*operator) {
 		return 0
 	}
-	list, err := c.Resource(initialisations).List(ctx, metav1.ListOptions{})
+	list, err := c.Resource(p.initialisations).List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) > 0 || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
 		return 0
 	}
 	applications, monitoring := platform(*operator)
-	c.apply(ctx, initialisations, object{
-		"apiVersion": "dscinitialization.opendatahub.io/v1", "kind": "DSCInitialization",
+	c.apply(ctx, p.initialisations, object{
+		"apiVersion": apiVersion(p.initialisations), "kind": "DSCInitialization",
 		"metadata": object{"name": "default-dsci", "labels": object{simulated: "true"}},
 		"spec": object{
 			"applicationsNamespace": applications,
@@ -66,8 +106,8 @@ func initialise(ctx context.Context, c cluster, found []unstructured.Unstructure
 	c.patch(ctx, csvs, operator.GetNamespace(), operator.GetName(),
 		object{"metadata": object{"annotations": object{"perfscale.seatrial/initialised": "true"}}})
 	if _, err := c.in(catalogSources, operator.GetNamespace()).Get(ctx, "addon-managed-odh-catalog", metav1.GetOptions{}); err == nil {
-		c.apply(ctx, dataScience, object{
-			"apiVersion": "datasciencecluster.opendatahub.io/v1", "kind": "DataScienceCluster",
+		c.apply(ctx, p.dataScience, object{
+			"apiVersion": apiVersion(p.dataScience), "kind": "DataScienceCluster",
 			"metadata": object{"name": "default-dsc", "labels": object{simulated: "true"}},
 			"spec":     object{"components": object{"dashboard": object{"managementState": "Managed"}}},
 		})
@@ -109,7 +149,7 @@ func space(ctx context.Context, c cluster, name string) {
 }
 
 // playInitialisation makes the namespaces.
-func playInitialisation(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
+func (p product) playInitialisation(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
 	applications, _, _ := unstructured.NestedString(one.Object, "spec", "applicationsNamespace")
 	monitoring, _, _ := unstructured.NestedString(one.Object, "spec", "monitoring", "namespace")
 	space(ctx, c, applications)
@@ -118,7 +158,7 @@ func playInitialisation(ctx context.Context, c cluster, _, one unstructured.Unst
 	}
 	ready := !early(one)
 	phase := map[bool]string{true: "Ready", false: "Progressing"}[ready]
-	report(ctx, c, initialisations, one, object{"phase": phase, "conditions": []object{
+	report(ctx, c, p.initialisations, one, object{"phase": phase, "conditions": []object{
 		condition(one, "ReconcileComplete", ready, "ReconcileCompleted", playedMessage),
 		condition(one, "Available", ready, "ReconcileCompleted", playedMessage),
 	}}, "phase "+phase)
@@ -126,13 +166,13 @@ func playInitialisation(ctx context.Context, c cluster, _, one unstructured.Unst
 }
 
 // playDataScience deploys the managed components and removes the others.
-func playDataScience(ctx context.Context, c cluster, operator, one unstructured.Unstructured) bool {
-	list, err := c.Resource(initialisations).List(ctx, metav1.ListOptions{})
+func (p product) playDataScience(ctx context.Context, c cluster, operator, one unstructured.Unstructured) bool {
+	list, err := c.Resource(p.initialisations).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false
 	}
 	if len(list.Items) == 0 {
-		report(ctx, c, dataScience, one, object{"phase": "Not Ready", "conditions": []object{
+		report(ctx, c, p.dataScience, one, object{"phase": "Not Ready", "conditions": []object{
 			condition(one, "Ready", false, "DSCInitializationNotFound", "there is no DSCInitialization"),
 		}}, "no DSCInitialization")
 		return false
@@ -140,24 +180,39 @@ func playDataScience(ctx context.Context, c cluster, operator, one unstructured.
 	namespace, _, _ := unstructured.NestedString(list.Items[0].Object, "spec", "applicationsNamespace")
 	space(ctx, c, namespace)
 	wanted, _, _ := unstructured.NestedMap(one.Object, "spec", "components")
-	conditions, missing, installed := []object{}, []string{}, object{}
-	for _, name := range sorted(names(components)) {
+	conditions, missing, installed, states := []object{}, []string{}, object{}, object{}
+	parts := p.parts()
+	for _, name := range sorted(names(parts)) {
 		state, _, _ := unstructured.NestedString(wanted, name, "managementState")
+		if state == "" {
+			state = "Removed"
+		}
 		kind := strings.ToUpper(name[:1]) + name[1:] + "Ready"
+		states[name] = object{"managementState": state}
 		if state != "Managed" {
-			for _, gone := range components[name] {
+			for _, gone := range parts[name] {
 				_ = c.in(deployments, namespace).Delete(ctx, gone, metav1.DeleteOptions{})
 			}
-			conditions = append(conditions, condition(one, kind, false, "Removed", "component is not managed"))
+			if state == "Removed" {
+				conditions = append(conditions, condition(one, kind, false, "Removed", "component is not managed"))
+				installed[name] = false
+				continue
+			}
+		}
+		reason, message := "Ready", playedMessage
+		if lacking := p.lacks(ctx, c, name, state); lacking != "" {
+			missing = append(missing, name)
+			conditions = append(conditions, condition(one, kind, false, "DependencyMissing", lacking))
 			installed[name] = false
 			continue
 		}
 		available := true
-		for _, part := range components[name] {
-			labels := object{"platform.opendatahub.io/part-of": name, "app.opendatahub.io/" + name: "true"}
-			available = deploy(ctx, c, one, namespace, part, labels) && available
+		for _, part := range parts[name] {
+			if state == "Managed" {
+				labels := object{"platform.opendatahub.io/part-of": name, "app.opendatahub.io/" + name: "true"}
+				available = deploy(ctx, c, one, namespace, part, labels) && available
+			}
 		}
-		reason, message := "Ready", playedMessage
 		if one.GetAnnotations()[askPart] == name {
 			available, message = false, "failed as asked by annotation "+askPart
 		}
@@ -179,12 +234,37 @@ func playDataScience(ctx context.Context, c cluster, operator, one unstructured.
 		condition(one, "ComponentsReady", len(missing) == 0, phase, message),
 	}
 	version, _, _ := unstructured.NestedString(operator.Object, "spec", "version")
-	report(ctx, c, dataScience, one, object{
-		"phase": phase, "conditions": append(head, conditions...), "installedComponents": installed,
+	status := object{
+		"phase": phase, "conditions": append(head, conditions...),
 		"observedGeneration": one.GetGeneration(),
 		"release":            object{"name": operator.GetName(), "version": version},
-	}, "phase "+phase)
+	}
+	if p.dataScience.Version == "v1" {
+		status["installedComponents"] = installed
+	} else {
+		status["components"] = states
+	}
+	report(ctx, c, p.dataScience, one, status, "phase "+phase)
 	return ready
+}
+
+// lacks returns what a component needs of other operators and does not find, "" if nothing.
+func (p product) lacks(ctx context.Context, c cluster, name, state string) string {
+	switch {
+	case name == "trainer" && !exists(ctx, c, jobSetOperators, "cluster"):
+		return "there is no JobSetOperator named cluster: install the JobSet operator and create it"
+	case name == "trainer" && !exists(ctx, c, definitionKind, "jobsets.jobset.x-k8s.io"):
+		return "the definition of JobSet does not exist: see the status of the JobSetOperator"
+	case name == "kueue" && state == "Unmanaged" && operatorOf(ctx, c, kueues) == nil:
+		return "the Red Hat build of Kueue is not installed: install it, or set kueue to Removed"
+	}
+	return ""
+}
+
+// exists tells whether there is an object without a namespace.
+func exists(ctx context.Context, c cluster, kind schema.GroupVersionResource, name string) bool {
+	_, err := c.Resource(kind).Get(ctx, name, metav1.GetOptions{})
+	return err == nil
 }
 
 func names(of map[string][]string) []string {

@@ -35,10 +35,22 @@ func (p *pairs) Set(text string) error {
 	return nil
 }
 
+// list collects repeated flags.
+type list []string
+
+func (l *list) String() string { return fmt.Sprint(*l) }
+
+func (l *list) Set(text string) error {
+	*l = append(*l, text)
+	return nil
+}
+
 // options of all three commands; each uses its own.
 type options struct {
 	health, kubeconfig, file, others, namespace string
+	certificate, key, webhook                   string
 	catalogs                                    pairs
+	definitions                                 list
 }
 
 // readiness answers /readyz with 200 once it is set.
@@ -73,6 +85,10 @@ func main() {
 	flags.StringVar(&o.file, "file", "", "file with the catalogs' operators")
 	flags.StringVar(&o.others, "others", "", "address of the catalog that stands for every catalog image")
 	flags.StringVar(&o.namespace, "namespace", "openshift-marketplace", "namespace of the catalogs for all namespaces")
+	flags.StringVar(&o.webhook, "webhook", "", "address of the webhook of OpenShift AI")
+	flags.StringVar(&o.certificate, "certificate", "", "certificate of the webhook")
+	flags.StringVar(&o.key, "key", "", "private key of the webhook")
+	flags.Var(&o.definitions, "definitions", "file with CustomResourceDefinitions that bundles bring; repeated")
 	flags.Var(&o.catalogs, "catalog", "name=address of a catalog; repeated")
 	_ = flags.Parse(os.Args[2:])
 

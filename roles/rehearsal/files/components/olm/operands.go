@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,17 +20,43 @@ var (
 	nodeFeatures    = schema.GroupVersionResource{Group: "nfd.openshift.io", Version: "v1", Resource: "nodefeaturediscoveries"}
 	controlPlanes   = schema.GroupVersionResource{Group: "maistra.io", Version: "v2", Resource: "servicemeshcontrolplanes"}
 	knativeServings = schema.GroupVersionResource{Group: "operator.knative.dev", Version: "v1beta1", Resource: "knativeservings"}
-	authorinos      = schema.GroupVersionResource{Group: "operator.authorino.kuadrant.io", Version: "v1beta1", Resource: "authorinos"}
+	jobSetOperators = schema.GroupVersionResource{
+		Group: "operator.openshift.io", Version: "v1", Resource: "jobsetoperators"}
+	leaderWorkerSets = schema.GroupVersionResource{
+		Group: "operator.openshift.io", Version: "v1", Resource: "leaderworkersetoperators"}
+	kueues         = schema.GroupVersionResource{Group: "kueue.openshift.io", Version: "v1", Resource: "kueues"}
+	certManagers   = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1alpha1", Resource: "certmanagers"}
+	kuadrants      = schema.GroupVersionResource{Group: "kuadrant.io", Version: "v1beta1", Resource: "kuadrants"}
+	definitionKind = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	authorinos = schema.GroupVersionResource{Group: "operator.authorino.kuadrant.io", Version: "v1beta1", Resource: "authorinos"}
 )
 
 var players = map[schema.GroupVersionResource]player{
-	clusterPolicies: playClusterPolicy,
-	nodeFeatures:    playNodeFeatures,
-	controlPlanes:   served(controlPlanes, "istiod-{name}", "istio-ingressgateway", "istio-egressgateway"),
-	knativeServings: served(knativeServings, "activator", "autoscaler", "controller", "webhook"),
-	authorinos:      served(authorinos, "{name}"),
-	initialisations: playInitialisation,
-	dataScience:     playDataScience,
+	clusterPolicies:         playClusterPolicy,
+	nodeFeatures:            playNodeFeatures,
+	controlPlanes:           served(controlPlanes, "istiod-{name}", "istio-ingressgateway", "istio-egressgateway"),
+	knativeServings:         served(knativeServings, "activator", "autoscaler", "controller", "webhook"),
+	authorinos:              served(authorinos, "{name}"),
+	served2.initialisations: served2.playInitialisation,
+	served2.dataScience:     served2.playDataScience,
+	served3.initialisations: served3.playInitialisation,
+	served3.dataScience:     served3.playDataScience,
+	jobSetOperators: brings(served(jobSetOperators, "@jobset-controller-manager"),
+		definition{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet", Plural: "jobsets", Scope: "Namespaced"}),
+	leaderWorkerSets: brings(served(leaderWorkerSets, "@lws-controller-manager"),
+		definition{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet", Plural: "leaderworkersets", Scope: "Namespaced"}),
+	kueues: brings(served(kueues, "@kueue-controller-manager"),
+		queueing("ClusterQueue", "Cluster"), queueing("ResourceFlavor", "Cluster"),
+		queueing("LocalQueue", "Namespaced"), queueing("Workload", "Namespaced")),
+	certManagers: playCertManager,
+	kuadrants:    served(kuadrants, "limitador-limitador"),
+}
+
+// queueing returns a definition of Kueue's.
+func queueing(kind, scope string) definition {
+	plural := strings.ToLower(kind) + "s"
+	return definition{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: kind, Plural: plural, Scope: scope}
 }
 
 func same(a, b any) bool {
@@ -38,13 +65,60 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// served plays a resource that is ready when the deployments in its namespace are available.
+// brings plays a resource whose operator defines kinds. As on a cluster, nobody owns the definitions. Those that exist,
+// such as those of a component of the rehearsal cluster, stay as they are.
+func brings(play player, kinds ...definition) player {
+	return func(ctx context.Context, c cluster, operator, one unstructured.Unstructured) bool {
+		for _, kind := range kinds {
+			if !exists(ctx, c, definitionKind, kind.name()) {
+				c.apply(ctx, definitionKind, kind.standIn())
+			}
+		}
+		return play(ctx, c, operator, one)
+	}
+}
+
+// playCertManager runs cert-manager in its own namespace.
+func playCertManager(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
+	ready := !early(one)
+	for _, name := range []string{"cert-manager", "cert-manager-cainjector", "cert-manager-webhook"} {
+		ready = deploy(ctx, c, one, "cert-manager", name, nil) && ready
+	}
+	reason := map[bool]string{true: "AsExpected", false: "DeploymentsNotAvailable"}[ready]
+	report(ctx, c, certManagers, one, object{"conditions": []object{
+		condition(one, "Available", ready, reason, playedMessage),
+	}}, reason)
+	return ready
+}
+
+// certify makes what the operator of cert-manager makes as long as it runs: a namespace, and a CertManager.
+func certify(ctx context.Context, c cluster) time.Duration {
+	if operatorOf(ctx, c, certManagers) == nil {
+		return 0
+	}
+	if !exists(ctx, c, namespaces, "cert-manager") {
+		c.apply(ctx, namespaces, object{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": object{"name": "cert-manager", "labels": object{simulated: "true"}}})
+	}
+	if !exists(ctx, c, certManagers, "cluster") {
+		c.apply(ctx, certManagers, object{"apiVersion": apiVersion(certManagers), "kind": "CertManager",
+			"metadata": object{"name": "cluster", "labels": object{simulated: "true"}},
+			"spec":     object{"managementState": "Managed"}})
+	}
+	return 2 * time.Second
+}
+
+// served plays a resource that is ready when the deployments in its namespace are available; those with an "@" are in the
+// namespace of its operator.
 func served(kind schema.GroupVersionResource, names ...string) player {
-	return func(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
+	return func(ctx context.Context, c cluster, operator, one unstructured.Unstructured) bool {
 		missing := []string{}
 		for _, name := range names {
-			name = strings.ReplaceAll(name, "{name}", one.GetName())
-			if !deploy(ctx, c, one, one.GetNamespace(), name, nil) {
+			name, namespace := strings.ReplaceAll(name, "{name}", one.GetName()), one.GetNamespace()
+			if bare, beside := strings.CutPrefix(name, "@"); beside {
+				name, namespace = bare, operator.GetNamespace()
+			}
+			if !deploy(ctx, c, one, namespace, name, nil) {
 				missing = append(missing, name)
 			}
 		}
@@ -57,6 +131,7 @@ func served(kind schema.GroupVersionResource, names ...string) player {
 		report(ctx, c, kind, one, object{"conditions": []object{
 			condition(one, "Reconciled", true, "InstallSuccessful", playedMessage),
 			condition(one, "Ready", ready, reason, message),
+			condition(one, "Available", ready, reason, message),
 		}}, reason)
 		return ready
 	}

@@ -69,15 +69,21 @@ func runPlayer(ctx context.Context, o options, ready *readiness, log *logrus.Log
 			return time.Second
 		})
 	}
-	go follow(ctx, c.Resource(csvs), log, func(found []unstructured.Unstructured) time.Duration {
-		return initialise(ctx, c, found)
+	go follow(ctx, c.Resource(csvs), log, func([]unstructured.Unstructured) time.Duration {
+		for _, one := range []product{served2, served3} {
+			one.initialise(ctx, c)
+		}
+		return certify(ctx, c)
 	})
+	if o.webhook != "" {
+		go func() { log.Fatal(serveWebhook(ctx, c, o)) }()
+	}
 	ready.Store(true)
 	<-ctx.Done()
 	return nil
 }
 
-// operatorOf returns the ClusterServiceVersion that provides a kind and has succeeded.
+// operatorOf returns the ClusterServiceVersion that provides a kind in this version and has succeeded.
 func operatorOf(ctx context.Context, c cluster, kind schema.GroupVersionResource) *unstructured.Unstructured {
 	list, err := c.Resource(csvs).List(ctx, metav1.ListOptions{LabelSelector: "!olm.copiedFrom"})
 	if err != nil {
@@ -87,7 +93,8 @@ func operatorOf(ctx context.Context, c cluster, kind schema.GroupVersionResource
 		phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase")
 		owned, _, _ := unstructured.NestedSlice(csv.Object, "spec", "customresourcedefinitions", "owned")
 		for _, one := range owned {
-			if entry, ok := one.(object); ok && entry["name"] == kind.Resource+"."+kind.Group && phase == "Succeeded" {
+			entry, ok := one.(object)
+			if ok && entry["name"] == kind.Resource+"."+kind.Group && entry["version"] == kind.Version && phase == "Succeeded" {
 				return &csv
 			}
 		}

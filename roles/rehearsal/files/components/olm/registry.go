@@ -16,12 +16,17 @@ import (
 // registry serves one catalog. Name "*" serves the operators of all.
 type registry struct {
 	api.UnimplementedRegistryServer
-	file, name string
+	file, name  string
+	definitions definitions
 }
 
 // runCatalog serves every catalog at its own address.
 func runCatalog(ctx context.Context, o options, ready *readiness, _ *logrus.Logger) error {
 	if _, err := loadOperators(o.file); err != nil {
+		return err
+	}
+	known, err := loadDefinitions(o.definitions)
+	if err != nil {
 		return err
 	}
 	failed := make(chan error, len(o.catalogs))
@@ -31,7 +36,7 @@ func runCatalog(ctx context.Context, o options, ready *readiness, _ *logrus.Logg
 			return err
 		}
 		server := grpc.NewServer()
-		api.RegisterRegistryServer(server, &registry{file: o.file, name: one[0]})
+		api.RegisterRegistryServer(server, &registry{file: o.file, name: one[0], definitions: known})
 		signs := health.NewServer()
 		signs.SetServingStatus("Registry", grpc_health_v1.HealthCheckResponse_SERVING)
 		grpc_health_v1.RegisterHealthServer(server, signs)
@@ -103,7 +108,7 @@ func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_Li
 		return err
 	}
 	for _, one := range all {
-		bundles, err := one.bundles()
+		bundles, err := one.bundles(r.definitions)
 		if err != nil {
 			return status.Error(codes.Internal, err.Error())
 		}
@@ -122,7 +127,7 @@ func (r *registry) GetBundle(_ context.Context, request *api.GetBundleRequest) (
 	if err != nil {
 		return nil, err
 	}
-	bundles, err := one.bundles()
+	bundles, err := one.bundles(r.definitions)
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

@@ -197,6 +197,8 @@ REFUSED = {
     "bare_metal": "cluster_provider: it creates or chooses a cluster",
     "fine_tuning rhoai": "stack: it installs operators",
     "fine_tuning rhoai_light": "stack: it installs operators",
+    "fine_tuning rhoai2": "stack: it installs operators",
+    "fine_tuning rhoai2_light": "stack: it installs operators",
     "fine_tuning fake_gpu": "stack: it installs operators",
     "fine_tuning light_real": "rehearsal_nodes_real: it starts a real node, as root",
     "fine_tuning kueue": "fine_tuning_queue: it uses the quota of a queue",

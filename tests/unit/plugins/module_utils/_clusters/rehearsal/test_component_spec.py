@@ -54,7 +54,8 @@ def test_a_published_component_is_complete(
     ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
     programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
     images = {image.name: tmp_path for one in chosen for image in one.images}
-    values = launch_plan.placeholder_values(instance, chosen, ports, programs, images)
+    crds = {one.name: tmp_path for one in chosen if one.crds}
+    values = launch_plan.placeholder_values(instance, chosen, ports, programs, images, crds)
     for process in component_spec.processes_of_components([known[name]]):
         for text in [*launch_plan.render_process_arguments(process, values), *process.environment.values()]:
             assert "@{" not in component_spec.render(text, values, process.name)

@@ -79,3 +79,12 @@ def test_versions_are_ordered_by_their_numbers(one: Any, other: Any, letter: boo
     assert existing_olm_objects.is_older_version(f"{name(one)}-rc.2", f"{name(one)}-rc.10")
     assert existing_olm_objects.is_older_version(f"{name(one)}-rc.2", name(one))
     assert not existing_olm_objects.is_older_version(name(one), f"{name(one)}-rc.2")
+
+
+def test_another_major_version_and_another_channel_of_somebody_else_are_refused() -> None:
+    with pytest.raises(OwnershipError, match="has installed nfd.4.18.0, not version 3: left unchanged"):
+        check("nfd.3.1.0", there(ours=False), major="3")
+    check("nfd.4.18.0", there(ours=False), major="4")
+    with pytest.raises(OwnershipError, match="follows channel 'stable', not 'fast'"):
+        check("nfd.4.18.0", there(ours=False), channel="fast")
+    check("nfd.4.18.0", there(ours=False), channel="fast", any_channel=True)

@@ -152,3 +152,21 @@ def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
     found["spec"]["channel"] = "fast"
     found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
     assert objects.differing_spec_fields(found, subscription) == ["channel", "config"]
+
+
+def test_a_channel_of_another_major_version_is_refused() -> None:
+    assert specs.choose_offer(one(major="4"), [manifest()]).csv == "nfd.v4.18.0"
+    with pytest.raises(
+        InputError, match="channel stable has nfd.v4.18.0, which is not version 3; .* channels fast, stable"
+    ):
+        specs.choose_offer(one(major="3"), [manifest()])
+
+
+def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> None:
+    asked = {"definitions": ["things.example.com"], "operands": [{"kind": "Thing", "name": "cluster"}]}
+    operator = one(creates=asked)
+    made = objects.subscription_manifest(operator, specs.choose_offer(operator, [manifest()]), "run-0001")
+    assert objects.created_objects(made) == specs.CreatedObjects(**asked)
+    plain = objects.subscription_manifest(one(), specs.choose_offer(one(), [manifest()]), "run-0001")
+    assert "annotations" not in plain["metadata"]
+    assert objects.created_objects(plain) == specs.CreatedObjects()

@@ -33,7 +33,7 @@ def apply(base: Any, patch: Any) -> Any:
 
 
 def test_exactly_the_requested_components_are_managed_and_all_others_removed() -> None:
-    section = component_states.exact_components(["ray"], THERE)
+    section = component_states.exact_components({"ray": "Managed"}, THERE)
     assert {name: value["managementState"] for name, value in section.items()} == {
         "dashboard": "Removed",
         "kserve": "Removed",
@@ -47,7 +47,8 @@ def test_the_components_are_those_of_the_stored_version() -> None:
         spec = {"properties": {"components": section}}
         return {"storage": stored, "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}
 
-    found = component_states.known_components({"spec": {"versions": [version(False, ["old"]), version(True, THERE)]}})
+    definition = {"spec": {"versions": [version(False, ["old"]), version(True, THERE)]}}
+    found = component_states.known_components(component_states.stored_version(definition))
     assert found == THERE
     with pytest.raises(InputError, match=r"has no 'dashbord' \(did you mean 'dashboard'\?\); it has dashboard, kserve"):
         component_states.check_components(["dashbord"], found)
@@ -66,7 +67,7 @@ def test_settings_change_values_by_path_and_nothing_else() -> None:
 
 def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
-    lacking = component_states.unmanaged_components(theirs, ["dashboard", "ray", "kserve"])
+    lacking = component_states.lacking_components(theirs, dict.fromkeys(["dashboard", "ray", "kserve"], "Managed"))
     assert lacking == {"ray": "Removed", "kserve": ""}
     with pytest.raises(OwnershipError, match="does not manage kserve, ray: left unchanged"):
         component_states.check_adoption(theirs, lacking, {}, adopt=False)
@@ -76,18 +77,23 @@ def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
         component_states.check_adoption(theirs, {}, {"components.dashboard.x": 1}, adopt=True)
 
 
-@given(st.dictionaries(st.sampled_from(THERE), STATES), st.lists(st.sampled_from(THERE), unique=True))
-def test_additions_to_a_cluster_of_somebody_else_are_reverted_exactly(states: dict[str, str], asked: list[str]) -> None:
+ASKED = st.dictionaries(st.sampled_from(THERE), st.sampled_from(["Managed", "Unmanaged", "Removed"]))
+
+
+@given(st.dictionaries(st.sampled_from(THERE), STATES), ASKED)
+def test_additions_to_a_cluster_of_somebody_else_are_reverted_exactly(
+    states: dict[str, str], asked: dict[str, str]
+) -> None:
+    def added(to: dict[str, Any], asked: dict[str, str], noted: dict[str, str]) -> dict[str, Any]:
+        lacking = component_states.lacking_components(to, asked)
+        return dict(apply(to, component_states.adding_patch(lacking, noted, "run-0001", asked)))
+
     before = cluster(**{name: state for name, state in states.items() if state})
-    once = apply(
-        before, component_states.adding_patch(component_states.unmanaged_components(before, asked), {}, "run-0001")
-    )
-    assert component_states.unmanaged_components(once, asked) == {}
+    once = added(before, asked, {})
+    assert component_states.lacking_components(once, asked) == {}
     noted = component_states.recorded_additions(once, "run-0001")
     # A second installation adds more, and must not forget what was there first.
-    twice = apply(
-        once, component_states.adding_patch(component_states.unmanaged_components(once, THERE), noted, "run-0001")
-    )
+    twice = added(once, dict.fromkeys(THERE, "Managed"), noted)
     after = apply(
         twice, component_states.removal_patch(component_states.recorded_additions(twice, "run-0001"), "run-0001")
     )
@@ -104,3 +110,37 @@ def test_why_a_cluster_is_not_ready_names_the_components() -> None:
     ]
     stale = {"metadata": {"generation": 2}, "status": {"phase": "Ready", "observedGeneration": 1}}
     assert "has not processed" in component_states.why_not_ready(stale, [])[0]
+
+
+KNOWN = {"kueue": ["Unmanaged", "Removed"], "ray": ["Managed", "Removed"]}
+
+
+def test_a_component_is_managed_unless_its_entry_names_another_state() -> None:
+    assert component_states.parse_components(["ray", "kueue=Unmanaged"], KNOWN) == {
+        "ray": "Managed",
+        "kueue": "Unmanaged",
+    }
+    assert component_states.parse_components(["any", "any=Managed"]) == {"any": "Managed"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("kueue", r"'kueue': kueue can't be Managed in version 3 .use kueue=Unmanaged.; it is Unmanaged or Removed"),
+        ("ray=managed", r"ray can't be managed in version 3 .did you mean 'Managed'"),
+        ("rya", r"'rya': version 3 has no such component .did you mean 'ray'\?.; it has kueue, ray"),
+        ("old", "version 3 has no such component; it has ray instead"),
+        ("gone", "'gone': version 3 has no such component; it has kueue, ray"),
+        ("=Managed", "'': version 3 has no such component"),
+    ],
+)
+def test_a_component_or_state_that_a_version_does_not_have_is_refused_with_the_nearest(
+    entry: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        component_states.parse_components([entry], KNOWN, "version 3", {"old": "ray", "gone": ""})
+
+
+def test_one_component_cannot_have_two_states() -> None:
+    with pytest.raises(InputError, match="ray is Managed in another entry"):
+        component_states.parse_components(["ray", "ray=Removed"], KNOWN)

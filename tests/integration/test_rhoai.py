@@ -1,0 +1,134 @@
+"""OpenShift AI 3 and 2.25 are installed with what components need through the real OLM, and removed completely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rehearsal as support
+import snapshot
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install, removal, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
+    RhoaiRequest,
+    describe_release,
+)
+
+GROUP = "datasciencecluster.opendatahub.io"
+RUN = "run-0001"
+
+
+@pytest.fixture(scope="module")
+def client(rehearsal_folder: Path) -> Iterator[Client]:
+    """A separate cluster, since operators affect a whole cluster."""
+    options = support.options(rehearsal_folder, "rhoai", components=["olm"])
+    kubeconfig = cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
+    with Client.from_kubeconfig(kubeconfig) as client:
+        fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool="test-rhoai"), 60, support.quiet)
+        yield client
+    cluster_lifecycle.absent(support.options(rehearsal_folder, "rhoai", force=True), support.quiet)
+
+
+@pytest.fixture
+def before(client: Client) -> Iterator[set[snapshot.Entry]]:
+    """All objects before the test. The test must leave exactly these."""
+    found = snapshot.settled(client)
+    yield found
+    assert snapshot.left(client, found) == []
+
+
+def operators(version: str, *components: str, prerequisites: bool = True) -> list[specs.OperatorSpec]:
+    release = describe_release(RhoaiRequest(version, components=components))
+    needed = release["prerequisites"] if prerequisites else []
+    main = {"package": "rhods-operator", "namespace": "redhat-ods-operator", "watches": "all"}
+    kept = {name: release[name] for name in ("channel", "version", "major")}
+    return specs.read_operators([*needed, {**main, **kept}])
+
+
+def ensure(
+    client: Client, version: str, *components: str, state: str = "present", timeout: float = 90
+) -> dict[str, Any]:
+    release = describe_release(RhoaiRequest(version, components=components))
+    wanted = data_science_cluster.DataScienceSpec(
+        RUN, api_version=release["api_version"], components=release["components"], timeout=timeout
+    )
+    return data_science_cluster.ensure_cluster_state(client, wanted, state, Step(None), print)
+
+
+def take_away(client: Client) -> None:
+    wanted = data_science_cluster.DataScienceSpec(RUN, timeout=90)
+    data_science_cluster.ensure_cluster_state(client, wanted, "absent", Step(None), print)
+    gone = removal.remove_operators(client, removal.RemovalSpec(RUN, crds=True, timeout=120), print)
+    assert gone["kept"] == []
+
+
+def cluster(client: Client, version: str) -> dict[str, Any]:
+    (found,) = client.list(client.kind(f"{GROUP}/{version}", "DataScienceCluster"))[0]
+    return dict(found)
+
+
+def test_version_3_is_installed_with_its_prerequisites_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
+    asked = ("dashboard", "trainer", "kueue=Unmanaged")
+    made = install.install_operators(client, operators("3", *asked), RUN, 180, Step(None), print)
+    assert [one["csv"] for one in made["operators"]] == [
+        "cert-manager-operator.v1.18.0",
+        "jobset-operator.v1.0.0",
+        "kueue-operator.v1.3.2",
+        "rhods-operator.3.5.0",
+    ]
+    assert not install.install_operators(client, operators("3", *asked), RUN, 60, Step(None), print)["changed"]
+    with pytest.raises(OwnershipError, match="stored as v2, not as the requested v1.*rhoai_version=3"):
+        ensure(client, "2", "dashboard")
+
+    assert ensure(client, "3", *asked)["components"] == ["dashboard", "trainer"]
+    assert not ensure(client, "3", *asked)["changed"]
+    found = cluster(client, "v2")
+    assert {entry["apiVersion"] for entry in found["metadata"]["managedFields"]} == {f"{GROUP}/v2"}
+    assert found["spec"]["components"]["kueue"]["managementState"] == "Unmanaged"
+    assert found["spec"]["components"]["ray"]["managementState"] == "Removed"
+
+    path = client.kind(f"{GROUP}/v2", "DataScienceCluster").path("", "default-dsc")
+    managed = {"spec": {"components": {"kueue": {"managementState": "Managed"}}}}
+    with pytest.raises(ApiError, match="Managed is no longer supported"):
+        client.request("PATCH", path, managed, content_type=MERGE_PATCH)
+    with pytest.raises(ApiError, match="only one is allowed: default-dsc"):
+        client.create({"apiVersion": f"{GROUP}/v2", "kind": "DataScienceCluster", "metadata": {"name": "other"}})
+    # What the role avoids: written as v1, trainer is lost without an error. The next call puts it back.
+    client.request(
+        "PATCH", path.replace("/v2/", "/v1/"), {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE_PATCH
+    )
+    assert "trainer" not in cluster(client, "v2")["spec"]["components"]
+    assert ensure(client, "3", *asked)["changed"]
+    take_away(client)
+
+
+def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
+    client: Client, before: set[snapshot.Entry]
+) -> None:
+    found = operators("3", "trainer", prerequisites=False)
+    install.install_operators(client, found, RUN, 180, Step(None), print)
+    with pytest.raises(WaitTimeout, match="trainer: .*there is no JobSetOperator named cluster"):
+        ensure(client, "3", "trainer", timeout=15)
+    take_away(client)
+
+
+def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
+    asked = ("dashboard", "trainingoperator", "kueue")
+    made = install.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
+    assert [one["csv"] for one in made["operators"]] == ["rhods-operator.2.25.11"]
+    with pytest.raises(OwnershipError, match="stored as v1, not as the requested v2.*rhoai_version=2"):
+        ensure(client, "3", "dashboard")
+    assert ensure(client, "2", *asked)["components"] == ["dashboard", "kueue", "trainingoperator"]
+    assert cluster(client, "v1")["spec"]["components"]["codeflare"]["managementState"] == "Removed"
+    take_away(client)
