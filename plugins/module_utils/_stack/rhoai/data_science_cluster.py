@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
     InputError,
     OwnershipError,
     WaitTimeout,
@@ -268,7 +269,16 @@ class DataScience:
         if check:
             return
         # Apply instead of create: the operator may create its own one at the same moment.
-        self.cache.note(kind, self.client.apply(manifest))
+        try:
+            self.cache.note(kind, self.client.apply(manifest))
+        except ApiError as error:
+            # Its webhook allows only one, and refuses this if it was a moment earlier.
+            there = self.client.get(self.client.kind_of(manifest), name) if error.status == 403 else None
+            if there is None or not self._mine(there):
+                raise
+            labels = {run_labels.RUN: self.wanted.run_id}
+            self._patch(there, {"metadata": {"labels": labels}, "spec": spec}, "changed", check)
+            return
         self.say(f"created {kind} {name}")
 
     def _patch(self, resource: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
