@@ -203,7 +203,13 @@ def unsimulated_gpu(client: Client) -> Iterator[None]:
         ),
         ("registry", {"rhoai_pull_secret": OTHER}, "other credentials for cloud.openshift.com", 5),
         ("operators", {"nfd_channel": "no-such"}, "no-such", 3),
-        ("components", {"rhoai_components": ["no-such"]}, "no-such", 0),
+        # The settings know the components of a release; what the fields of one may be, only its definition knows.
+        (
+            "components",
+            {"rhoai_settings": {"components.kserve.modelCache.managementState": "Managed"}},
+            "a Managed modelCache needs cacheSize",
+            0,
+        ),
         ("volume models", {"storage_sources": ["tiny@no-such"]}, "no registry 'no-such'", 0),
         ("image registry.example/train:1", {"fine_tuning_node_selector": {"no": "such"}}, "no node has the labels", 0),
         ("gpu_burn", {"storage_sources": []}, "gpu_operator_burn_image is not set, and real have GPUs", 0),
