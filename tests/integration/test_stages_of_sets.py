@@ -41,7 +41,7 @@ def submit_chain(world: World, chain: Chain, count: int, rate: float) -> dict[st
         lambda _where, name: name,
         [],
     )
-    return world.submit(count=count, arrival={"rate": rate}, wait=True, timeout=540, settle=2, in_flight=32, **options)
+    return world.submit(count=count, arrival={"rate": rate}, wait=True, timeout=280, settle=2, in_flight=32, **options)
 
 
 @pytest.mark.parametrize("chain", list(CHAINS))
@@ -53,7 +53,7 @@ def test_the_stages_of_a_short_load_meet_the_audit_log(own_instance: Any, tmp_pa
 @pytest.mark.parametrize("rate", [20, 100])
 @pytest.mark.parametrize("chain", list(CHAINS))
 def test_the_stages_meet_the_audit_log(own_instance: Any, tmp_path: Path, chain: str, rate: int) -> None:
-    measure(own_instance, tmp_path, CHAINS[chain], rate, 300)
+    measure(own_instance, tmp_path, CHAINS[chain], rate, CHAINS[chain].many)
 
 
 def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: int) -> None:

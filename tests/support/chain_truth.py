@@ -41,12 +41,16 @@ def created(resource: str, user: str = "") -> Write:
 
 @dataclass(frozen=True)
 class Chain:
-    """A kind of workload: the component that has it, the writes that make its stages, its parameters."""
+    """A kind of workload: the component that has it, the writes that make its stages, its pods and parameters.
+
+    many: workloads of a long load; Trainer handles TrainJobs one after another.
+    """
 
     kind: str
     component: str
     stages: dict[str, Write]
     pods: int = 1
+    many: int = 100
     parameters: tuple[tuple[str, int], ...] = ()
 
 
@@ -83,6 +87,7 @@ CHAINS = {
             **RUNNING_PODS,
         },
         3,
+        300,
     ),
     "Sandbox": Chain(
         "Sandbox",
@@ -93,6 +98,7 @@ CHAINS = {
             "ready": Write("sandboxes/status", SANDBOX),
             **RUNNING_PODS,
         },
+        many=300,
     ),
     "SandboxClaim": Chain(
         "SandboxClaim",

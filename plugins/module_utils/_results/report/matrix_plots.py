@@ -48,6 +48,7 @@ EFFECT_COLUMNS = [
     "pairs_of_points",
     "jobs",
     "simulated",
+    "at",
 ]
 #: Characters of a label, more if its values need them.
 LABEL_LENGTH = 34
@@ -264,6 +265,41 @@ def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     return plots
 
 
+def draw_repeated_effects(
+    headline: Sequence[Mapping[str, Any]], points: Sequence[Point], folder: Path
+) -> list[PlotFile]:
+    """Draw what the last setting of a matrix changed in each headline figure, with the values of a seed as repetitions.
+
+    The files are effects_<name>.png; there is none if the matrix varies no seed.
+    """
+    values = {point.number: _comparable_values(point) for point in points if _is_valid_point(point)}
+    plots = []
+    with plot_canvas.plot_style_context():
+        for entry in headline:
+            observed = [
+                ObservedPoint(values[point["point"]], [point["value"]])
+                for point in entry["points"]
+                if point["value"] is not None and point["point"] in values
+            ]
+            if found := setting_effects.estimate_repeated_effects(observed):
+                places = [_place_text(place) for _effect, place in found]
+                drawing = _effects_drawing([effect for effect, _place in found], entry, entry["simulated"], places)
+                plots.append(plot_canvas.write_png_and_csv(drawing, folder / f"effects_{entry['name']}"))
+    return plots
+
+
+def _comparable_values(point: Point) -> dict[str, str]:
+    return {
+        name: formats.setting_text(value, LONGEST)
+        for name, value in point.settings.items()
+        if not isinstance(value, Mapping)
+    }
+
+
+def _place_text(place: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.rpartition('.')[2]} = {formats.setting_text(value, 16)}" for name, value in place.items())
+
+
 def _is_valid_point(point: Point) -> bool:
     return point.status in ("passed", "") and not point.resumed
 
@@ -286,11 +322,7 @@ def _observed_training_values(
     observations: dict[str, list[float]] = {}
     values: dict[str, Mapping[str, Any]] = {}
     for point in points:
-        values[point.of] = {
-            name: formats.setting_text(value, LONGEST)
-            for name, value in point.settings.items()
-            if not isinstance(value, Mapping)
-        }
+        values[point.of] = _comparable_values(point)
         observations.setdefault(point.of, []).extend(
             float(row["figures"][figure])
             for row in rows.get(point.number, ())
@@ -299,8 +331,12 @@ def _observed_training_values(
     return [ObservedPoint(values[number], some) for number, some in observations.items()]
 
 
-def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool) -> PlotDrawing:
-    labels = [_effect_label(effect) for effect in effects]
+def _effects_drawing(
+    effects: Sequence[SettingEffect], kpi: Mapping[str, Any], simulated: bool, places: Sequence[str] = ()
+) -> PlotDrawing:
+    """places: for each effect the values of the other settings, without any if it is over all of them."""
+    places = places or [""] * len(effects)
+    labels = [_effect_label(effect) + (f" ({at})" if at else "") for effect, at in zip(effects, places, strict=True)]
     left = 0.3 + 0.082 * max(len(label) for label in labels)
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
@@ -320,7 +356,10 @@ def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], s
         edge = high if math.isfinite(high) else change
         axis.text(edge, place, f"  {text}", va="center", fontsize=9)
         ends += [(edge, f"  {text}"), (low if math.isfinite(low) else change, " ")]
-        texts.append(f"{effect.setting} from {effect.base} to {effect.value}: {_effect_sentence(effect, unit)}.")
+        texts.append(
+            f"{effect.setting} from {effect.base} to {effect.value}{' at ' if places[place] else ''}{places[place]}:"
+            f" {_effect_sentence(effect, unit)}."
+        )
     axis.axvline(0, color=GREY, linewidth=1)
     axis.set_yticks(range(len(effects)), labels, fontsize=9)
     axis.set_ylim(len(effects) - 0.5, -0.5)
@@ -331,9 +370,8 @@ def _effects_drawing(effects: Sequence[SettingEffect], kpi: Mapping[str, Any], s
     title = f"Effects on: {kpi['title']}{' – SIMULATED' if simulated else ''}"
     plot_canvas.draw_figure_title(figure, title)
     alt = f"{title}, each value against the first one, other settings being equal; 95 % intervals. {' '.join(texts)}"
-    return PlotDrawing(
-        figure, title, alt, EFFECT_COLUMNS, [_effect_row(effect, factor, unit, simulated) for effect in effects]
-    )
+    rows = [[*_effect_row(effect, factor, unit, simulated), at] for effect, at in zip(effects, places, strict=True)]
+    return PlotDrawing(figure, title, alt, EFFECT_COLUMNS, rows)
 
 
 def _effect_label(effect: SettingEffect) -> str:

@@ -290,7 +290,12 @@ def _draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path
         return matrix_plots.draw_bars(figures, labels, numbers, folder)
 
     drawn = _unless_broken("plots across points", points, notes)
-    return drawn + _unless_broken("effects of settings", lambda: matrix_plots.draw_effects(run.points, folder), notes)
+
+    def effects() -> list[PlotFile]:
+        trainings = matrix_plots.draw_effects(run.points, folder)
+        return trainings or matrix_plots.draw_repeated_effects(figures, run.points, folder)
+
+    return drawn + _unless_broken("effects of settings", effects, notes)
 
 
 def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[str]) -> list[PlotFile]:

@@ -47,11 +47,18 @@ class SettingEffect:
     observations: int
 
 
-def estimate_setting_effects(points: Sequence[ObservedPoint], level: float = LEVEL) -> list[SettingEffect]:
-    """Return the effects of all settings that vary, in the order of the points. level: of each interval."""
+def estimate_setting_effects(
+    points: Sequence[ObservedPoint], level: float = LEVEL, *, absolute: bool = False
+) -> list[SettingEffect]:
+    """Return the effects of all settings that vary, in the order of the points.
+
+    level: of each interval. absolute: whether changes are in the unit of the figure even if a share could be given.
+    """
     known = [point for point in points if len(comparison_scale.finite_values(point.observations))]
     names = dict.fromkeys(name for point in known for name in point.values)
-    relative = comparison_scale.on_log_scale(*(comparison_scale.finite_values(point.observations) for point in known))
+    relative = not absolute and comparison_scale.on_log_scale(
+        *(comparison_scale.finite_values(point.observations) for point in known)
+    )
     results = []
     for name in names:
         values = list(dict.fromkeys(point.values[name] for point in known if name in point.values))
@@ -60,6 +67,38 @@ def estimate_setting_effects(points: Sequence[ObservedPoint], level: float = LEV
             if pairs:
                 results.append(_estimate_effect(name, values[0], value, pairs, relative, level))
     return results
+
+
+#: The end of the names of settings whose values repeat a point: seeds of random numbers.
+SEED = "_seed"
+
+
+def estimate_repeated_effects(points: Sequence[ObservedPoint]) -> list[tuple[SettingEffect, dict[str, Hashable]]]:
+    """Return what the last setting of a matrix changed at each combination of the others, if a seed varies too.
+
+    Each value of the seed is a repetition: pairs of points have the same seed, and the interval is over the seeds. The
+    values of the last setting were measured one after another, so a drift of the cluster meets all of them. Changes are
+    in the unit of the figure. There is none without at least two pairs of points.
+    """
+    varied = [
+        name
+        for name in dict.fromkeys(name for point in points for name in point.values)
+        if len({point.values.get(name) for point in points}) > 1
+    ]
+    kept = [name for name in varied if not name.endswith(SEED)]
+    if not kept or len(kept) == len(varied):
+        return []
+    groups: dict[tuple[Hashable, ...], list[ObservedPoint]] = {}
+    for point in points:
+        place = tuple(point.values.get(name) for name in kept[:-1])
+        values = {name: value for name, value in point.values.items() if name not in kept[:-1]}
+        groups.setdefault(place, []).append(ObservedPoint(values, point.observations))
+    return [
+        (effect, dict(zip(kept[:-1], place, strict=True)))
+        for place, group in groups.items()
+        for effect in estimate_setting_effects(group, absolute=True)
+        if effect.setting == kept[-1] and effect.pairs > 1
+    ]
 
 
 Pair = tuple[ObservedPoint, ObservedPoint]

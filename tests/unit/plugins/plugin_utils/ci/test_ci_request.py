@@ -217,6 +217,7 @@ REFUSED = {
     "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale driver_pods": "rehearsal_nodes_real: it starts a real node, as root",
+    "workload_scale api_comparison": "workload_scale_kind: it creates objects of another kind",
     "workload_scale sandbox_light": "workload_scale_kind: it creates objects of another kind",
     **dict.fromkeys(
         ("workload_scale failures", "workload_scale failures_light", "workload_scale node_loss"),

@@ -81,3 +81,46 @@ def test_without_a_matrix_of_trainings_nothing_is_drawn(tmp_path: Path) -> None:
     assert (
         matrix_plots.draw_effects([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []
     )
+
+
+KIND, PODS, SEED_SETTING = "workload_scale_kind", "workload_scale_workers", "workload_scale_seed"
+ORDER = [(seed, pods, kind) for seed in (1, 2, 3) for pods in (0, 7) for kind in ("Job", "TrainJob")]
+
+
+def repeated(top: Path, costs: dict[tuple[int, int, str], float]) -> tuple[dict[str, Any], list[Point]]:
+    points = [
+        point(top, f"{number:03}", {SEED_SETTING: seed, PODS: pods, KIND: kind})
+        for number, (seed, pods, kind) in enumerate(costs, 1)
+    ]
+    values = [{"point": each.number, "value": cost} for each, cost in zip(points, costs.values(), strict=True)]
+    entry = {"name": "time", "title": "Time", "unit": "s", "direction": "lower", "simulated": True, "points": values}
+    return entry, points
+
+
+def test_a_matrix_over_a_seed_shows_what_its_last_setting_costs_at_each_value_of_the_others(tmp_path: Path) -> None:
+    # A TrainJob costs 1 s, with eight pods 3 s; the cluster gets slower from seed to seed, which is no cost.
+    cost = {
+        (seed, pods, kind): seed * 10 + (0.1 * seed + (3 if pods else 1) if kind == "TrainJob" else 0.0)
+        for seed, pods, kind in ORDER
+    }
+    entry, points = repeated(tmp_path, cost)
+    (plot,) = matrix_plots.draw_repeated_effects([entry], points, tmp_path)
+    rows = rows_of(tmp_path / "effects_time.csv")
+    assert [(row["from"], row["to"], row["at"], row["pairs_of_points"], row["unit"]) for row in rows] == [
+        ("Job", "TrainJob", "workload_scale_workers = 0", "3", "s"),
+        ("Job", "TrainJob", "workload_scale_workers = 7", "3", "s"),
+    ]
+    assert [float(row["change"]) for row in rows] == pytest.approx([1.2, 3.2])
+    # Student's t over three seeds, whose differences have a standard deviation of 0.1 s.
+    assert [float(row["high_95"]) - float(row["change"]) for row in rows] == pytest.approx([0.2484] * 2, rel=1e-3)
+    assert "SIMULATED" in plot.title and f"{KIND} from Job to TrainJob at {PODS} = 7: +3.20 s" in plot.alt
+
+
+def test_without_repetitions_there_are_no_such_effects(tmp_path: Path) -> None:
+    once = {place: 1.0 for place in ORDER if place[0] == 1}
+    entry, points = repeated(tmp_path / "once", once)
+    assert matrix_plots.draw_repeated_effects([entry], points, tmp_path) == []
+    entry, points = repeated(tmp_path / "failed", dict.fromkeys(ORDER, 1.0))
+    for failed in points[4:]:
+        failed.record["status"] = "failed"
+    assert matrix_plots.draw_repeated_effects([entry], points, tmp_path) == []
