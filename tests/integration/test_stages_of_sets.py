@@ -33,10 +33,11 @@ spec:
 def submit_chain(world: World, chain: Chain, count: int, rate: float) -> dict[str, Any]:
     """Submit workloads of a kind with its own template, and wait until all are ready or have ended."""
     parameters = {"metadata": {"labels": {}}, "pods": chain.pods, "gpus": 0, "suspend": False, "backoff_limit": 0}
+    parameters["sandbox_pool"] = count if chain.warm else 0
     options = workload_files.submit_options_with_content(
         {
             "stages": workload_kinds.load_kind(chain.kind).watched(),
-            "templates": [{"kind": chain.kind, "content": POD, "parameters": {**parameters, **dict(chain.parameters)}}],
+            "templates": [{"kind": chain.kind, "content": POD, "parameters": parameters}],
         },
         lambda _where, name: name,
         [],

@@ -41,9 +41,10 @@ def created(resource: str, user: str = "") -> Write:
 
 @dataclass(frozen=True)
 class Chain:
-    """A kind of workload: the component that has it, the writes that make its stages, its pods and parameters.
+    """A kind of workload: the component that has it, the writes that make its stages, its pods.
 
-    many: workloads of a long load; Trainer handles TrainJobs one after another.
+    many: workloads of a long load; Trainer handles TrainJobs one after another. warm: whether a pool has as many
+    sandboxes.
     """
 
     kind: str
@@ -51,7 +52,7 @@ class Chain:
     stages: dict[str, Write]
     pods: int = 1
     many: int = 100
-    parameters: tuple[tuple[str, int], ...] = ()
+    warm: bool = False
 
 
 RUNNING_PODS = {
@@ -113,7 +114,7 @@ CHAINS = {
             "adopted": Write("sandboxclaims", SANDBOX, verbs=("update",)),
             "ready": Write("sandboxclaims/status", SANDBOX),
         },
-        parameters=(("sandbox_pool", 20),),
+        warm=True,
     ),
     "JobSet": Chain(
         "JobSet",
