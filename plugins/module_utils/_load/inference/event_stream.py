@@ -113,11 +113,11 @@ class HttpAnswer:
         return body
 
     def _feed_chunks(self, data: bytes) -> bytes:
-        if not self._buffer and not self._left and not self._trailers:  # usually data is one whole chunk
-            end = data.find(b"\r\n")
-            if 0 < end < 9 and data[:end].isalnum() and data.endswith(b"\r\n"):
+        if data[-2:] == b"\r\n" and not self._buffer and not self._left and not self._trailers:
+            end = data.find(b"\r\n", 0, 10)  # usually data is one whole chunk
+            if end > 0 and (line := data[:end]).isalnum():
                 try:
-                    size = int(data[:end], 16)
+                    size = int(line, 16)
                 except ValueError:
                     size = 0
                 if size and end + size + 4 == len(data):
@@ -174,9 +174,9 @@ class EventStream:
 
     def feed(self, body: bytes) -> list[bytes]:
         """Take bytes of the body. Raises BrokenAnswer for an event without an end."""
-        if not self._buffer and not self._return and body.startswith(b"data: "):  # usually body is one whole event
-            end = len(body) - 2
-            if body.find(b"\n") == end and body.endswith(b"\n\n") and b"\r" not in body:
+        if body[:6] == b"data: " and body[-2:] == b"\n\n" and not self._buffer and not self._return:
+            end = len(body) - 2  # usually body is one whole event
+            if body.find(b"\n") == end and body.find(b"\r") < 0:
                 return [body[6:end]]
         if self._return and body:
             self._return = False

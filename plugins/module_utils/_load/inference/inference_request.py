@@ -71,7 +71,9 @@ class InferenceRequest:
         """Take received bytes. Raises BrokenAnswer."""
         http, answer = self.http, self.answer
         body = http.feed(data)
-        moment = self.last_moment = max(moment, self.last_moment)
+        if moment < self.last_moment:
+            moment = self.last_moment
+        self.last_moment = moment
         if not self.headers:
             if not http.status:
                 return

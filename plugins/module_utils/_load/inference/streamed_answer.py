@@ -11,6 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ne
 
 #: Data of the event that ends a stream.
 DONE = b"[DONE]"
+#: Keys of a choice that have what it adds to an answer.
+_TEXTS = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal")
 #: Most characters of an error that are kept.
 MOST_ERROR = 300
 
@@ -72,7 +74,7 @@ class StreamedAnswer:
             self.done = True
             return
         try:
-            event = decode_json(data)
+            event = _decode_event(data)
         except ValueError:
             self.error = self.error or f"an event is not JSON: {data[:60]!r}"
             return
@@ -129,6 +131,11 @@ def _count(value: object, known: int | None) -> int | None:
 
 
 decode_json = needed_fields.create_document_decoder(None)
+_ANY = needed_fields.ANY
+_CHOICE = {**dict.fromkeys(("text", "finish_reason", "message"), _ANY), "delta": dict.fromkeys(_TEXTS, _ANY)}
+_decode_event = needed_fields.create_document_decoder(
+    {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)}
+)
 
 
 def _choice_text(choice: dict[str, Any]) -> Any:
