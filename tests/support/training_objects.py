@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,55 @@ def resolved(template: Mapping[str, Any]) -> dict[str, Any]:
     return dict(workload_files.templates_with_content([dict(template)], lambda _folder, name: name)[0])
 
 
+def rendered(
+    settings: Mapping[str, Any],
+    indices: Sequence[int] = (0,),
+    simulated: bool = False,
+    run_id: str = "t1",
+    model: int = 0,
+) -> templates.RenderedTemplate:
+    """Return the objects of trainings as the load engine creates them; of several models, those of one."""
+    given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][model]
+    template = templates.WorkloadTemplate(**resolved(given))
+    return templates.render(template, run_id, "001", run_id, indices)
+
+
 def workloads(
     settings: Mapping[str, Any], count: int = 1, simulated: bool = False, run_id: str = "t1"
 ) -> list[dict[str, Any]]:
     """Return the objects of ``count`` trainings, in the namespace of the run; of several models, those of the first."""
-    given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][0]
-    template = templates.WorkloadTemplate(**resolved(given))
-    made = templates.render(template, run_id, "001", run_id, range(count)).workload
+    made = rendered(settings, range(count), simulated, run_id).workload
     found = [made.manifest(index) for index in range(count)]
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]
+
+
+def pods(made: templates.RenderedTemplate, index: int = 0) -> list[dict[str, Any]]:
+    """Return the templates of the pods that train, as the controllers of the kind complete them."""
+    manifest = made.workload.manifest(index)
+    spec = manifest["spec"]
+    if manifest["kind"] == "Job":
+        return [spec["template"]]
+    if manifest["kind"] == "JobSet":
+        return [job["template"]["spec"]["template"] for job in spec["replicatedJobs"]]
+    if manifest["kind"] == "PyTorchJob":
+        return [one["template"] for one in spec["pytorchReplicaSpecs"].values()]
+    if manifest["kind"] == "TrainJob":
+        return [_pod_of_train_job(spec, made.shared[0]["spec"])]
+    cluster = spec["rayClusterSpec"]
+    return [one["template"] for one in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", []))]
+
+
+def _pod_of_train_job(spec: Mapping[str, Any], runtime: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the pod of a runtime with what a TrainJob changes: its program, and the labels of its pods."""
+    (job,) = runtime["template"]["spec"]["replicatedJobs"]
+    pod: dict[str, Any] = copy.deepcopy(job["template"]["spec"]["template"])
+    ((patch,),) = (one["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"] for one in spec["runtimePatches"])
+    pod["metadata"] = patch["template"]["spec"]["template"]["metadata"]
+    (container,) = pod["spec"]["containers"]
+    container.update({name: spec["trainer"][name] for name in ("command", "args", "env") if name in spec["trainer"]})
+    # What the kubelet does: the folder that a volume is mounted from may be named by a variable.
+    values = {f"$({one['name']})": one.get("value") for one in container["env"]}
+    for mount in container["volumeMounts"]:
+        if "subPathExpr" in mount:
+            mount["subPath"] = values[mount.pop("subPathExpr")]
+    return pod

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+#: API -> how many processes its controller tells torchrun to start in a pod.
+PROCESSES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "pytorchjob": lambda manifest: manifest["spec"]["nprocPerNode"],
+    "trainjob": lambda manifest: str(manifest["spec"]["trainer"]["numProcPerNode"]),
+}
+
+
 @pytest.fixture(scope="module")
 def schemas() -> dict[tuple[str, str], Any]:
     return custom_resources.validator(["training-operator", "kuberay", "jobset", "trainer"])
@@ -57,16 +65,15 @@ def problems(schemas: dict[tuple[str, str], Any], manifest: dict[str, Any]) -> l
     return [f"{'.'.join(map(str, one.absolute_path))}: {one.message[:200]}" for one in found]
 
 
-def pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+def pods(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The templates of the pods that train."""
-    if manifest["kind"] == "Job":
-        return [manifest["spec"]["template"]]
-    if manifest["kind"] == "JobSet":
-        return [job["template"]["spec"]["template"] for job in manifest["spec"]["replicatedJobs"]]
-    if manifest["kind"] == "PyTorchJob":
-        return [one["template"] for one in manifest["spec"]["pytorchReplicaSpecs"].values()]
-    cluster = manifest["spec"]["rayClusterSpec"]
-    return [one["template"] for one in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", []))]
+    return training_objects.pods(training_objects.rendered(given))
+
+
+def objects(given: dict[str, Any], simulated: bool = False) -> list[dict[str, Any]]:
+    """The object of a training, and those that it shares with others."""
+    made = training_objects.rendered(given, simulated=simulated)
+    return [made.workload.manifest(0), *made.shared]
 
 
 def environment(pod: dict[str, Any]) -> dict[str, Any]:
@@ -79,23 +86,24 @@ def environment(pod: dict[str, Any]) -> dict[str, Any]:
 def test_the_schema_of_the_kind_permits_every_field(
     flavour: str, given: dict[str, Any], simulated: bool, schemas: dict[tuple[str, str], Any]
 ) -> None:
-    manifest = workload({**given, "fine_tuning_flavour": flavour}, simulated)
+    manifest, *shared = objects({**given, "fine_tuning_flavour": flavour}, simulated)
     kind = workload_kinds.load_kind(training_flavours.load_flavour(flavour).apis[0])
     assert [f"{manifest['apiVersion']}/{manifest['kind']}"] == kind.references
-    assert problems(schemas, manifest) == []
+    assert [problems(schemas, one) for one in (manifest, *shared)] == [[] for _one in (manifest, *shared)]
 
 
 def test_the_schemas_find_an_unknown_field_and_a_wrong_type(schemas: dict[tuple[str, str], Any]) -> None:
-    manifest = workload({})
-    manifest["spec"]["nprocPerNode"] = 2
-    pods(manifest)[0]["spec"]["hostNetwrok"] = True
+    manifest = workload({"fine_tuning_api": "jobset"})
+    (job,) = manifest["spec"]["replicatedJobs"]
+    job["replicas"] = "2"
+    job["template"]["spec"]["template"]["spec"]["hostNetwrok"] = True
     assert len(problems(schemas, manifest)) == 2
 
 
 @pytest.mark.parametrize("flavour", training_flavours.flavour_names())
 def test_every_pod_has_its_networks_shared_memory_and_rdma(flavour: str) -> None:
-    found = pods(workload({**EVERYTHING, "fine_tuning_flavour": flavour}))
-    assert len(found) == 2
+    found = pods({**EVERYTHING, "fine_tuning_flavour": flavour})
+    assert found
     for pod in found:
         notes = pod["metadata"]["annotations"]
         assert json.loads(notes["k8s.v1.cni.cncf.io/networks"]) == [
@@ -124,7 +132,7 @@ def test_every_pod_has_its_networks_shared_memory_and_rdma(flavour: str) -> None
 
 
 def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries_choose() -> None:
-    pod = pods(workload({}))[0]
+    pod = pods({})[0]
     assert not [name for name in environment(pod) if name.endswith("SOCKET_IFNAME")]
     assert "k8s.v1.cni.cncf.io/networks" not in pod["metadata"]["annotations"]
 
@@ -137,9 +145,10 @@ def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries
 def test_each_training_writes_to_its_folder_of_the_output_claim(
     flavour: str, given: dict[str, Any], claim: str, schemas: dict[tuple[str, str], Any]
 ) -> None:
-    manifest = workload({**EVERYTHING, **given, "fine_tuning_flavour": flavour})
-    assert problems(schemas, manifest) == []
-    for pod in pods(manifest):
+    settings = {**EVERYTHING, **given, "fine_tuning_flavour": flavour}
+    manifest, *shared = objects(settings)
+    assert not any(problems(schemas, one) for one in (manifest, *shared))
+    for pod in pods(settings):
         mounts = {one["mountPath"]: one for one in pod["spec"]["containers"][0]["volumeMounts"]}
         volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
         wanted = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
@@ -150,7 +159,7 @@ def test_each_training_writes_to_its_folder_of_the_output_claim(
 
 
 def test_caches_are_in_a_volume_that_any_user_can_write_to() -> None:
-    pod = pods(workload({}))[0]
+    pod = pods({})[0]
     mount = next(one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "cache")
     for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
         assert f"{environment(pod)[name]}/".startswith(f"{mount}/")
@@ -167,8 +176,7 @@ def test_caches_are_in_a_volume_that_any_user_can_write_to() -> None:
     ],
 )
 def test_a_pod_without_gpus_starts_as_many_threads_as_it_has_cpus(given: dict[str, Any], threads: Any) -> None:
-    manifest = workload(given)
-    found = [one for one in pods(manifest)[0]["spec"]["containers"][0]["env"] if one["name"] == "OMP_NUM_THREADS"]
+    found = [one for one in pods(given)[0]["spec"]["containers"][0]["env"] if one["name"] == "OMP_NUM_THREADS"]
     assert found == ([{"name": "OMP_NUM_THREADS", **threads}] if threads else [])
 
 
@@ -182,7 +190,7 @@ def test_what_is_downloaded_is_read_from_the_volume() -> None:
     found = json.loads(training["text"])
     assert found["model_name_or_path"] == "/mnt/storage/org/model" and asked == ["org/model@hf"]
     assert found["training_data_path"] == "/mnt/storage/rows.json"
-    volumes = pods(workload(given))[0]["spec"]["volumes"]
+    volumes = pods(given)[0]["spec"]["volumes"]
     assert {"name": "storage", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}} in volumes
     (none,) = training_objects.variables({}, "__fine_tuning_claim")
     assert none == ""
@@ -197,9 +205,7 @@ def test_several_models_are_as_many_templates_each_with_its_configuration(flavou
     assert set(asked) == {"Org/A.1@hf", "org/b@lab"}
     models = [json.loads(one["data"]["config.json"])["model_name_or_path"] for one in maps]
     assert models == ["/mnt/storage/Org/A.1", "/mnt/storage/org/b"]
-    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[1]))
-    found = template_renderer.render(template, "t1", "001", "t1", [4]).workload
-    pod = pods(found.manifest(4))[0]["spec"]
+    pod = training_objects.pods(training_objects.rendered(given, [4], model=1), 4)[0]["spec"]
     assert pod["volumes"][0]["configMap"]["name"] == maps[1]["metadata"]["name"] != maps[0]["metadata"]["name"]
     assert argument is None or argument in pod["containers"][0]["args"]
 
@@ -212,14 +218,13 @@ def test_a_replicated_dataset_is_made_before_the_training(flavour: str, schemas:
         "fine_tuning_dataset_name": "sets/rows.jsonl",
         "fine_tuning_dataset_replication": 2.5,
     }
-    manifest = workload(given)
-    assert problems(schemas, manifest) == []
-    for pod in pods(manifest):
+    assert not any(problems(schemas, one) for one in objects(given))
+    for pod in pods(given):
         (first,) = pod["spec"]["initContainers"]
         assert first["command"][-3:] == ["/mnt/storage/sets/rows.jsonl", "/mnt/dataset/rows.jsonl", "2.5"]
         mounted = {one["name"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
         assert "dataset" in mounted <= {one["name"] for one in pod["spec"]["volumes"]}
-    assert "initContainers" not in pods(workload({**given, "fine_tuning_dataset_replication": 1}))[0]["spec"]
+    assert "initContainers" not in pods({**given, "fine_tuning_dataset_replication": 1})[0]["spec"]
     (config,) = training_objects.variables(given, "__fine_tuning_config")
     assert "/mnt/dataset/rows.jsonl" in config.values()
 
@@ -280,7 +285,7 @@ def test_a_transform_is_in_the_config_map_whose_name_depends_on_it(tmp_path: Pat
         asked = {**given, "fine_tuning_dataset_transform": transform}
         ((made,),) = training_objects.variables(asked, "__fine_tuning_config_maps")
         found.append(made)
-        first = pods(workload(asked))[0]["spec"].get("initContainers")
+        first = pods(asked)[0]["spec"].get("initContainers")
         assert bool(first) is bool(transform) is ("prepare_dataset.py" in made["data"])
     assert "### Instruction" in found[1]["data"]["transform.py"] and "return row" in found[2]["data"]["transform.py"]
     assert len({one["metadata"]["name"] for one in found}) == 3
@@ -305,7 +310,7 @@ def test_tokens_of_rows_are_counted_without_those_that_a_training_cuts_off(tmp_p
         "fine_tuning_storage_claim": "models",
         "fine_tuning_command": ["sh", "-c", 'echo "trains $0"', "x y"],
     }
-    command = pods(workload(given))[0]["spec"]["containers"][0]["command"]
+    command = pods(given)[0]["spec"]["containers"][0]["command"]
     ((config_map,),) = training_objects.variables(given, "__fine_tuning_config_maps")
     (tmp_path / "count_tokens.py").write_text(config_map["data"]["count_tokens.py"], encoding="utf-8")
     here = [one.replace("/etc/seatrial", str(tmp_path)) for one in command]
@@ -350,11 +355,11 @@ def test_fms_reads_a_file_and_ilab_gets_arguments() -> None:
         "output_dir": "/mnt/output",
         "r": 8,
     }
-    container = pods(workload(fms))[0]["spec"]["containers"][0]
+    container = pods(fms)[0]["spec"]["containers"][0]
     assert container["command"] == ["torchrun", "-m", "tuning.sft_trainer"] and "args" not in container
     given = {"seed": 3, "save_last": True, "mock_data": False, "lora_target_modules": ["q", "v"], "lora_r": None}
     ilab = {"fine_tuning_flavour": "ilab", "fine_tuning_hyper_parameters": given}
-    container = pods(workload(ilab))[0]["spec"]["containers"][0]
+    container = pods(ilab)[0]["spec"]["containers"][0]
     assert container["command"][:2] == ["sh", "-c"]
     assert container["args"] == [
         "--data_path=tatsu-lab/alpaca",
@@ -380,16 +385,17 @@ def test_ray_runs_the_program_on_its_cluster_and_gives_the_gpus_back() -> None:
 
 
 def test_a_training_without_gpus_has_one_process_in_each_pod_on_the_cpu() -> None:
-    manifest = workload({"fine_tuning_gpus": 0, "fine_tuning_pod_count": 2})
-    assert manifest["spec"]["nprocPerNode"] == "1"
-    assert environment(pods(manifest)[0])["ACCELERATE_USE_CPU"] == "true"
+    given = {"fine_tuning_gpus": 0, "fine_tuning_pod_count": 2}
+    for api, processes in PROCESSES.items():
+        assert processes(workload({**given, "fine_tuning_api": api})) == "1"
+        assert processes(workload({"fine_tuning_api": api, "fine_tuning_gpus": 4})) == "4"
+    assert environment(pods(given)[0])["ACCELERATE_USE_CPU"] == "true"
     ((training,),) = training_objects.variables({"fine_tuning_gpus": 0}, "__fine_tuning_trainings")
     text = training["text"]
     assert {name: json.loads(text)[name] for name in ("use_cpu", "use_flash_attn")} == {
         "use_cpu": True,
         "use_flash_attn": False,
     }
-    assert workload({"fine_tuning_gpus": 4})["spec"]["nprocPerNode"] == "4"
 
 
 def test_the_choices_of_the_setting_are_the_folders() -> None:
@@ -402,19 +408,18 @@ def test_the_choices_of_the_setting_are_the_folders() -> None:
     ("api", "first"), [("job", "t1-001-0-0.t1-001-0"), ("jobset", "t1-001-0-workers-0-0.t1-001-0")]
 )
 def test_torchrun_finds_the_pods_of_a_job_without_an_operator_of_trainings(api: str, first: str) -> None:
-    manifest = workload({"fine_tuning_api": api, "fine_tuning_pod_count": 3, "fine_tuning_gpus": 2})
-    (pod,) = pods(manifest)
+    (pod,) = pods({"fine_tuning_api": api, "fine_tuning_pod_count": 3, "fine_tuning_gpus": 2})
     values = {name: value for name, value in environment(pod).items() if name.startswith("PET_")}
     assert values.pop("PET_NODE_RANK") is None, "from the completion index of the pod"
     given = {"PET_NNODES": "3", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": first, "PET_MASTER_PORT": "29500"}
     assert values == given
     assert pod["spec"].get("subdomain") == ("t1-001-0" if api == "job" else None)
-    (alone,) = pods(workload({"fine_tuning_api": api, "fine_tuning_gpus": 0}))
+    (alone,) = pods({"fine_tuning_api": api, "fine_tuning_gpus": 0})
     assert {name for name in environment(alone) if name.startswith("PET_")} == {"PET_NPROC_PER_NODE"}
     assert "subdomain" not in alone["spec"]
 
 
-@pytest.mark.parametrize("api", ["pytorchjob", "jobset", "job"])
+@pytest.mark.parametrize("api", ["pytorchjob", "trainjob", "jobset", "job"])
 def test_a_job_that_goes_to_a_queue_is_created_suspended_with_its_name(api: str) -> None:
     manifest = workload({"fine_tuning_api": api, "fine_tuning_queue": "team"})
     assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
@@ -484,22 +489,25 @@ def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() ->
 
 
 def test_one_pod_is_a_master_without_workers() -> None:
-    assert list(workload({"fine_tuning_pod_count": 1})["spec"]["pytorchReplicaSpecs"]) == ["Master"]
+    manifest = workload({"fine_tuning_api": "pytorchjob", "fine_tuning_pod_count": 1})
+    assert list(manifest["spec"]["pytorchReplicaSpecs"]) == ["Master"]
 
 
 def test_played_run_times_spread_around_the_one_that_was_set() -> None:
     given = {"__fine_tuning_simulation": {"run_seconds": 10.0}}
     times = []
-    for job in training_objects.workloads(given, 200, simulated=True):
-        times.append(float(pods(job)[0]["metadata"]["annotations"]["perfscale.seatrial/run-seconds"]))
+    made = training_objects.rendered(given, range(200), simulated=True)
+    for index in range(200):
+        (pod, *_others) = training_objects.pods(made, index)
+        times.append(float(pod["metadata"]["annotations"]["perfscale.seatrial/run-seconds"]))
     assert 8 <= min(times) < 8.5 and 11.5 < max(times) <= 12 and abs(sum(times) / 200 - 10) < 0.1
-    assert "perfscale.seatrial/run-seconds" not in pods(workload(given))[0]["metadata"]["annotations"]
+    assert "perfscale.seatrial/run-seconds" not in pods(given)[0]["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_the_pod_of_ilab_prints_its_figures_and_ends_as_the_program_does(status: int, tmp_path: Path) -> None:
     """The real command, with a program and a folder that are there."""
-    container = pods(workload({"fine_tuning_flavour": "ilab"}))[0]["spec"]["containers"][0]
+    container = pods({"fine_tuning_flavour": "ilab"})[0]["spec"]["containers"][0]
     (tmp_path / "torchrun").write_text(f'#!/bin/sh\necho "got $*"\nexit {status}\n', encoding="utf-8")
     (tmp_path / "torchrun").chmod(0o755)
     (tmp_path / "training_params_and_metrics_global0.jsonl").write_text('{"step": 1}\n', encoding="utf-8")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def test_the_object_of_every_point_of_a_fine_tuning_preset_is_valid(
     name: str, known: Known, schemas: dict[tuple[str, str], Any]
 ) -> None:
     found = resolved("fine_tuning", name, known)[0]
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, list[dict[str, Any]]] = {}
     for point in found.measured:
         # Hyper-parameters are in a ConfigMap; the objects of flavour ilab have them as arguments.
         values = {key: one for key, one in point.settings.items() if key.startswith("fine_tuning_")}
@@ -114,8 +115,9 @@ def test_the_object_of_every_point_of_a_fine_tuning_preset_is_valid(
             values.pop("fine_tuning_hyper_parameters")
         values.pop("fine_tuning_namespace")
         if str(values) not in made:
-            made[str(values)] = training_objects.workloads(values)[0]
-    for manifest in made.values():
+            objects = training_objects.rendered(values)
+            made[str(values)] = [objects.workload.manifest(0), *objects.shared]
+    for manifest in itertools.chain.from_iterable(made.values()):
         wrong = schemas[manifest["apiVersion"], manifest["kind"]].iter_errors(manifest)
         assert [one.message for one in wrong] == []
 
