@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from load_world import World, without_rights
 from playbook import play, run_dirs
 
@@ -72,6 +76,29 @@ def test_a_run_that_nothing_can_be_scheduled_for_fails_before_it_prepares_anythi
     assert record["phases"]["prepare"]["status"] == "failed" and "test" not in record["phases"]
     kind = world.client.kind("v1", "Namespace")
     assert world.client.get(kind, given["fine_tuning_namespace"]) is None
+
+
+def test_a_cluster_without_the_kinds_of_an_api_is_refused_with_the_apis_that_it_has(
+    own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
+) -> None:
+    info = cluster_lifecycle.present(own_instance("older", components=["training-operator"]), support.quiet)
+    given = {
+        "cluster_provider": "existing",
+        "cluster_kubeconfig": info["kubeconfig"],
+        "fake_gpu_real_cluster": True,
+        "fine_tuning_api": "trainjob",
+    }
+    words = ["-e", "preset=light", "-e", json.dumps(given)]
+    ran = play(*words, "--tags", "cluster,prepare,test,release", artifacts=tmp_path)
+    asked = play(*words, artifacts=tmp_path, project="doctor")
+    for done in (ran, asked):
+        assert done.code != 0, done.output
+        assert "fine_tuning_api=trainjob needs TrainJob (trainer.kubeflow.org/v1alpha1) and JobSet (" in done.flat()
+        assert "or set fine_tuning_api=pytorchjob or fine_tuning_api=job" in done.flat()
+        assert "has no API version" not in done.flat()
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        names = {one["metadata"]["name"] for one in client.list(client.kind("v1", "Namespace"))[0]}
+    assert not [name for name in names if name.startswith("fine-tuning-")]
 
 
 def test_nodes_that_the_run_makes_itself_count_as_there(world: World, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,8 @@ class ExaminationSpec:
     points: Mapping[str, dict[str, Any]]
     heavy: Sequence[str] = ()
     exclusive: bool = False
-    alternatives: Sequence[Mapping[str, Any]] = ()  # setting, its values that are used, value -> kind of each other one
+    #: Settings whose values are kinds: setting, used, and by value kinds, required (with all parts), install.
+    alternatives: Sequence[Mapping[str, Any]] = ()
     conflicts: Sequence[Mapping[str, Any]] = ()  # of kinds of workloads: has, lacks (<version>/<kind>/<field>), why
     subject: str = ""
     run_id: str = ""  # the id of the run as it occurs in names
@@ -78,8 +79,8 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     findings.add(OK if number >= OLDEST else NOTE, "Kubernetes", detail)
     nodes = _request_if_permitted(findings, "nodes", lambda: client.list(client.kind("v1", "Node"))[0])
     has_nodes = nodes is not None and _check_nodes(nodes, spec, findings)
-    _check_kinds(client, spec, findings)
-    _check_alternatives(client, spec, findings)
+    explained = _check_alternatives(client, spec, findings)
+    _check_kinds(client, spec, explained, findings)
     _check_conflicts(client, spec, findings)
     there = {name: _does_namespace_exist(client, name, spec.run_id) for name in spec.namespaces}
     needed = rbac.required_rights(spec.permissions, spec.phases, there)
@@ -156,9 +157,9 @@ def _created_nodes(entry: Mapping[str, Any]) -> str:
     return f"{entry.get('count') or 'some'} more{f' with {has} each' if has else ''}"
 
 
-def _check_kinds(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
+def _check_kinds(client: Client, spec: ExaminationSpec, explained: Collection[str], findings: CheckResults) -> None:
     there = []
-    for text in spec.kinds:
+    for text in (text for text in spec.kinds if text not in explained):
         kind, missing = _find_kind(client, str(text))
         if kind:
             there.append(kind)
@@ -203,21 +204,40 @@ def _check_conflicts(client: Client, spec: ExaminationSpec, findings: CheckResul
             findings.add(MISSING, "versions", str(conflict["why"]))
 
 
-def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckResults) -> None:
-    """Report which values of a setting the server has the kinds for, if the setting may have several."""
+def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckResults) -> set[str]:
+    """Check that the server has the kinds of the values that settings have, and name the values that it could run.
+
+    Returns the kinds that are missing for them, which need no finding of their own.
+    """
+    explained: set[str] = set()
     for entry in spec.alternatives:
-        kinds = entry["kinds"]
+        name, kinds = entry["setting"], entry["kinds"]
         if len(kinds) < 2:
             continue
-        fitting = [value for value, text in kinds.items() if _find_kind(client, text)[0]]
-        fits = set(entry["used"]) <= set(fitting)
-        # _check_kinds reports a kind that is missing.
-        findings.add(
-            OK if fits else NOTE,
-            entry["setting"],
-            f"{', '.join(entry['used'])} {'is used' if fits else 'is set'}; the cluster has the kinds of"
-            f" {', '.join(fitting) or 'no value'}{'' if fits or not fitting else ': set one of these'}",
-        )
+        lacking = {
+            value: [one for one in entry["required"][value] if not _find_kind(client, one)[0]] for value in kinds
+        }
+        fitting = [value for value in kinds if not lacking[value]]
+        for value in (value for value in entry["used"] if lacking[value]):
+            explained.update(lacking[value])
+            needed = " and ".join(_kind_text(text) for text in lacking[value])
+            detail = (
+                f"{name}={value} needs {needed}, which the cluster does not have: install {entry['install'][value]}"
+            )
+            if fitting:
+                detail += f", or set {' or '.join(f'{name}={other}' for other in fitting)}"
+            findings.add(*_unless_installed(spec, name, detail))
+        if set(entry["used"]) <= set(fitting):
+            findings.add(
+                OK, name, f"{', '.join(entry['used'])} is used; the cluster has the kinds of {', '.join(fitting)}"
+            )
+    return explained
+
+
+def _kind_text(text: str) -> str:
+    """Return "<kind> (<version>)" of the first of "<version>/<kind> or ..."."""
+    version, _slash, kind = text.split(" or ")[0].rpartition("/")
+    return f"{kind} ({version})"
 
 
 def _unless_installed(spec: ExaminationSpec, check: str, detail: str) -> tuple[str, str, str]:

@@ -179,8 +179,16 @@ def _alternative_kinds(
     entries: list[dict[str, Any]] = []
     for name, values in (document.get("alternatives") or {}).items():
         names = _each_once([value for settings in trees for value in render(values, settings)[0]])
-        kinds = {value: " or ".join(workload_kinds.load_kind(value, places).references) for value in names}
-        entries.append({"setting": name, "used": _each_once([tree[name] for tree in trees]), "kinds": kinds})
+        kinds = {value: workload_kinds.load_kind(value, places) for value in names}
+        entries.append(
+            {
+                "setting": name,
+                "used": _each_once([tree[name] for tree in trees]),
+                "kinds": {value: " or ".join(kind.references) for value, kind in kinds.items()},
+                "required": {value: workload_kinds.kinds_required_on_cluster([value], [], places) for value in names},
+                "install": {value: kind.install or kind.kind for value, kind in kinds.items()},
+            }
+        )
     return entries
 
 

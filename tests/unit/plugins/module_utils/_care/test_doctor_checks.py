@@ -171,17 +171,31 @@ def test_without_a_cluster_each_point_is_estimated_and_the_least_rbac_is_known()
     assert [one["kind"] for one in found["rbac"]][:1] == ["ClusterRole"]
 
 
+LACKS = "my_api=gone needs Node (gone/v1) and Part (gone/v1), which the cluster does not have: install Gone"
+
+
 @pytest.mark.parametrize(
-    ("used", "result", "detail"),
+    ("used", "others", "result", "detail"),
     [
-        (["here"], "ok", "here is used; the cluster has the kinds of here"),
-        (["gone", "here"], "note", "gone, here is set; the cluster has the kinds of here: set one of these"),
+        (["here"], ["gone"], "ok", "here is used; the cluster has the kinds of here"),
+        (["gone", "here"], ["here"], "missing", f"{LACKS}, or set my_api=here"),
+        (["gone"], ["away"], "missing", LACKS),
     ],
 )
-def test_the_values_of_a_setting_that_a_cluster_has_kinds_for_are_named(
-    used: list[str], result: str, detail: str, tmp_path: Path
+def test_the_values_of_a_setting_that_a_cluster_has_kinds_for_are_named_once(
+    used: list[str], others: list[str], result: str, detail: str, tmp_path: Path
 ) -> None:
-    entry = {"setting": "my_api", "used": used, "kinds": {"here": "v1/Node", "gone": "gone/v1/Node"}}
-    assert told(tmp_path, [node("a")], alternatives=[entry])["my_api"] == (result, detail)
+    required = {"here": ["v1/Node"], "gone": ["gone/v1/Node", "gone/v1/Part or gone/v2/Part"], "away": ["away/v1/Node"]}
+    values = [*used, *others]
+    entry = {
+        "setting": "my_api",
+        "used": used,
+        "kinds": {value: required[value][0] for value in values},
+        "required": {value: required[value] for value in values},
+        "install": {value: value.title() for value in values},
+    }
+    kinds = [text for value in used for text in required[value]]
+    found = told(tmp_path, [node("a")], kinds=kinds, alternatives=[entry])
+    assert found["my_api"] == (result, detail) and "kind" not in found
     only = {**entry, "kinds": {"here": "v1/Node"}}
     assert "my_api" not in told(tmp_path, [node("a")], alternatives=[only])

@@ -140,7 +140,11 @@ def test_settings_whose_values_are_kinds_are_named_with_the_kinds_of_all_values(
     points = run({"kind": "job"}, {"kind": "job"})
     found = doctor_needs.requirements_to_check([own], points, ["test"], lambda _kind, name: name, "fine_tuning")
     kinds = {"job": "batch/v1/Job", "rayjob": "ray.io/v1/RayJob"}
-    assert found["alternatives"] == [{"setting": "kind", "used": ["job"], "kinds": kinds}]
+    (entry,) = found["alternatives"]
+    assert (entry["setting"], entry["used"], entry["kinds"]) == ("kind", ["job"], kinds)
+    assert entry["required"]["job"] == ["batch/v1/Job"]
+    assert {"ray.io/v1/RayJob", "ray.io/v1/RayCluster"} <= set(entry["required"]["rayjob"])
+    assert "KubeRay" in entry["install"]["rayjob"]
 
 
 def test_kinds_and_rights_follow_from_the_kinds_of_workloads_of_each_point() -> None:
