@@ -87,6 +87,12 @@ class Cell:
         """Folder of what belongs to this version of this clone: virtual environment, caches, home, results."""
         return CACHE / "versions" / self.version
 
+    def lacking(self) -> str:
+        """Why this machine can't run this version; empty if it can."""
+        if self.in_root:
+            return trixie.unavailable()
+        return "" if self.package else next(iter(quick_versions.environments([self.version])[1]), "")
+
     def log(self, part: str) -> Path:
         """Path of the log of a part."""
         return self.place / "logs" / f"{part}.log"
@@ -192,8 +198,12 @@ def run_cell(cell: Cell, parts: list[str]) -> dict[str, int]:
 def main(words: list[str]) -> None:
     """Run what the arguments name; exit with 1 if anything failed."""
     cells, parts, command = chosen(words)
-    if any(cell.in_root for cell in cells) and trixie.unavailable():
-        stop(trixie.unavailable())
+    for cell, why in [(cell, cell.lacking()) for cell in cells]:
+        if why and (command or len(cells) == 1):
+            stop(why)
+        if why:
+            say(f"not run: {why}")
+            cells.remove(cell)
     new = [cell for cell in cells if cell.in_root and not cell.place.exists()]
     problems = check_space([(f"ansible-core {cell.version}", CACHE, SIZE) for cell in new])
     if problems:

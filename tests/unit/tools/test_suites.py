@@ -97,7 +97,14 @@ def test_what_needs_no_prerequisites_runs_while_they_are_provided(monkeypatch):
 
 
 #: Started by long tests and benchmarks only.
-LATER = {"appwrapper", "coscheduling", "kubectl", "python-image", "training-image"}
+LATER = {
+    "appwrapper",
+    "coscheduling",
+    "kubectl",
+    "node-failures",
+    "python-image",
+    "training-image",
+}  # or has no program
 
 
 def test_every_component_that_a_fast_test_starts_is_built_before_the_first_test():
@@ -182,7 +189,7 @@ def test_a_version_that_cannot_be_set_up_is_a_failure_and_each_part_of_the_other
         return {part: int((cell.version, part) == ("2.21", "trial")) for part in parts}
 
     monkeypatch.setattr(suites.versions, "run_cell", run_cell)
-    monkeypatch.setattr(suites.trixie, "unavailable", lambda: "")
+    monkeypatch.setattr(suites.versions.trixie, "unavailable", lambda: "")
     count = suites.versions_suite("versions", True)
     assert (count.passed, count.skipped) == (9, 0)
     assert count.failures == ["2.20: error: no such package", "2.21 trial"]
@@ -190,10 +197,19 @@ def test_a_version_that_cannot_be_set_up_is_a_failure_and_each_part_of_the_other
 
 def test_where_no_root_of_trixie_can_be_made_its_versions_are_reported_as_not_run(monkeypatch):
     monkeypatch.setattr(suites.versions, "run_cell", lambda cell, parts: dict.fromkeys(parts, 0))
-    monkeypatch.setattr(suites.trixie, "unavailable", lambda: "it needs the rights of root")
+    monkeypatch.setattr(suites.versions.trixie, "unavailable", lambda: "it needs the rights of root")
     count = suites.versions_suite("versions", True)
     assert (count.passed, count.failed, count.skipped) == (7, 0, 6)
     assert "ansible-core 2.21: it needs the rights of root" in count.reasons
+
+
+def test_versions_without_their_python_are_reported_as_not_run(monkeypatch):
+    monkeypatch.setattr(suites.versions, "run_cell", lambda cell, parts: dict.fromkeys(parts, 0))
+    monkeypatch.setattr(suites.versions.trixie, "unavailable", lambda: "")
+    monkeypatch.setattr(suites.versions.quick_versions.machine_python, "find", lambda _names: ("", ""))
+    count = suites.versions_suite("versions", True)
+    assert (count.failed, count.skipped) == (0, 4)
+    assert any(reason.startswith("ansible-core 2.16: this machine has no Python") for reason in count.reasons)
 
 
 @pytest.mark.parametrize("arguments", [["--lnog"], ["unitt"], ["--long", "--bench"]])

@@ -81,3 +81,18 @@ def test_the_workflow_runs_what_ci_runs_and_each_version():
     assert set(versions.PARTS) == {"unit", "sanity", "trial"}
     cells = {one["core"]: one["package"] for one in jobs["versions"]["strategy"]["matrix"]["include"]}
     assert cells == {version: package for version, (package, _in_root) in versions.VERSIONS.items() if package}
+
+
+def test_a_version_without_its_python_is_said_and_the_others_run(monkeypatch, capsys):
+    monkeypatch.setattr(versions.quick_versions.machine_python, "find", lambda _names: ("", ""))
+    monkeypatch.setattr(versions.trixie, "unavailable", lambda: "")
+    monkeypatch.setattr(versions, "check_space", lambda _needs: [])
+    monkeypatch.setattr(versions.Cell, "prepare", lambda _cell: None)
+    monkeypatch.setattr(versions.Cell, "run", lambda *_arguments: 0)
+    with pytest.raises(SystemExit) as ended:
+        versions.main(["2.16", "2.21", "trial"])
+    said = capsys.readouterr().out
+    assert not ended.value.code
+    assert "not run: ansible-core 2.16: this machine has no Python" in said and "1 passed" in said
+    with pytest.raises(SystemExit, match="has no Python"):  # nothing else was asked for
+        versions.main(["2.16"])
