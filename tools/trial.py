@@ -49,6 +49,12 @@ def check_project(name: str) -> None:
     stop(f"PROJECT={name}: there is no such project{hint}; there are: {', '.join(known)}")
 
 
+def named(key: str, text: str) -> list[str]:
+    """The names that a key lists in one line, read without a YAML parser; an indented key with its spaces."""
+    found = re.search(rf"^{key}: *\[(.*)\]", text, re.MULTILINE)
+    return [name.strip() for name in found[1].split(",")] if found else []
+
+
 def components(project: str, presets: str) -> set[str]:
     """The optional parts of the rehearsal cluster that these presets (``a,b``) of a project start.
 
@@ -61,26 +67,29 @@ def components(project: str, presets: str) -> set[str]:
         parts = re.split(r"^  (\w+):$", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE)
         blocks.update(zip(parts[1::2], parts[2::2], strict=True))
 
-    def listed(key: str, text: str) -> list[str]:
-        found = re.search(rf"^    {key}: *\[(.*)\]", text, re.MULTILINE)
-        return [one.strip() for one in found[1].split(",")] if found else []
-
     wanted, seen = DEFAULT, set()
     todo = presets.split(",")
     while todo:
         name = todo.pop(0)
         if name not in seen:
             seen.add(name)
-            todo = listed("extends", blocks.get(name, "")) + todo
-            wanted = wanted | set(listed("rehearsal_components", blocks.get(name, "")))
+            todo = named("    extends", blocks.get(name, "")) + todo
+            wanted = wanted | set(named("    rehearsal_components", blocks.get(name, "")))
     return wanted
 
 
 def to_build(wanted: set[str]) -> list[tuple[str, float, float]]:
     """Parts of the rehearsal cluster, default or wanted, whose programs are missing: (name, minutes, GB)."""
     missing = []
-    for part in sorted(COMPONENTS.glob("*/component.yml")):
-        text = part.read_text(encoding="utf-8")
+    texts = {part: part.read_text(encoding="utf-8") for part in sorted(COMPONENTS.glob("*/component.yml"))}
+    required = {part.parent.name: named("requires", text) for part, text in texts.items()}
+    todo, wanted = list(wanted), set()
+    while todo:
+        name = todo.pop()
+        if name not in wanted:
+            wanted.add(name)
+            todo += required.get(name, [])
+    for part, text in texts.items():
         if part.parent.name not in wanted and not re.search(r"^always: true", text, re.MULTILINE):
             continue
         figures = [re.search(rf"^  {key}: ([0-9.]+)", text, re.MULTILINE) for key in ("minutes", "disk_gib")]

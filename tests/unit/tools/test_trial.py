@@ -84,6 +84,12 @@ def test_only_what_is_always_there_or_wanted_is_announced(monkeypatch, tmp_path)
     assert names == ["control-plane", "etcd", "gangs", "kwok"]
 
 
+def test_what_a_wanted_component_requires_is_announced_with_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names = {name for name, _minutes, _size in trial.to_build({"trainer"})}
+    assert names == {"control-plane", "etcd", "kwok", "trainer", "jobset"}
+
+
 @pytest.mark.parametrize(
     ("project", "presets", "expected"),
     [
