@@ -32,7 +32,8 @@ class InferenceRequests:
     """The requests of a point by index. ``requests``: those that ended. ``open``: those that were only sent.
 
     planned: rows of the plan, empty for a load whose number of requests was not known before. started: origin of the
-    offsets of the plan. ends: one record for each session that ended by itself.
+    offsets of the plan. ends: one record for each session that ended by itself. pauses: from the last record of a
+    session until the next one began to send.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class InferenceRequests:
     sessions: list[dict[str, Any]] = field(default_factory=list)
     ends: list[dict[str, Any]] = field(default_factory=list)
     started: float | None = None
+    pauses: list[tuple[float, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -61,7 +63,7 @@ def read_requests(folder: Path) -> InferenceRequests:
     read = InferenceRequests(folder)
     records = read_json_lines(folder / "plan.jsonl", read.notes)
     read.planned = [record for record in records if record.get("type") == "workload"]
-    shift = 0.0
+    shift, last = 0.0, 0.0
     for record in read_json_lines(folder / FILE, read.notes):
         kind = record.get("type")
         if kind == "request":
@@ -72,10 +74,17 @@ def read_requests(folder: Path) -> InferenceRequests:
         elif kind == "session":
             read.sessions.append(record)
             shift = clock_shift(record.get("anchor") or {}, read.sessions[0].get("anchor"))
-        elif kind == "start" and read.started is None:
-            read.started = record["at"] + shift
+        elif kind == "start":
+            began = record["at"] + shift
+            if read.started is None:
+                read.started = began
+            elif 0 < last < began:
+                read.pauses.append((last, began))
         elif kind == "end":
             read.ends.append({**record, "at": record["at"] + shift})
+            last = max(last, record["at"] + shift)
+        if kind in ("request", "sent"):
+            last = max(last, record.get("ended") or record.get("sent") or 0.0)
     return read
 
 

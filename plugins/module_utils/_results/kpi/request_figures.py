@@ -23,6 +23,7 @@ class RequestFigures:
 
     columns: COLUMNS; lag in seconds. gaps: seconds between consecutive chunks with text. gap_row: the row of each gap.
     gap_end: when each gap ended, in seconds after the first token of its request. servers: as in server.json.
+    pauses: begin and end of each interruption of the load, in seconds after its start.
     """
 
     columns: Mapping[str, Any]
@@ -30,6 +31,7 @@ class RequestFigures:
     gap_row: Any
     gap_end: Any
     servers: Sequence[Mapping[str, Any]]
+    pauses: Sequence[tuple[float, float]] = ()
 
 
 def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
@@ -61,4 +63,5 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         gap_row,
         ends,
         request_reader.read_server_metrics(folder, []),
+        [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
     )

@@ -150,7 +150,11 @@ def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per
     """Return what came at ``moments``, with ``weights``, per second of the steady time. rows: the row of each."""
     np = data.np
     begin, end, note = steady_time(data)
-    length = end - begin
+    pauses = needed_requests(data).pauses
+    paused = sum(max(0.0, min(end, after) - max(begin, before)) for before, after in pauses)
+    if paused:
+        note = "; ".join(filter(None, [note, f"without {formats.format_duration(paused)} of interruption"]))
+    length = end - begin - paused
     if length <= 0:
         return KpiValue(None, 0, data.of, note="no time passed")
     inside = (moments >= begin) & (moments <= end)

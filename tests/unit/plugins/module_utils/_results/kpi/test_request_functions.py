@@ -63,6 +63,17 @@ def test_one_stall_is_in_the_longest_gap_and_not_in_the_mean_of_a_request(tmp_pa
     assert kpis["tpot_p99"]["value"] < 0.05
 
 
+def test_rates_leave_out_the_time_while_a_load_was_interrupted(tmp_path):
+    # Two requests a second, and after the first 20 of them nothing for 100 s.
+    records, offsets = steady()
+    later = [request(index, 100 + index * 0.5) for index in range(20, 40)]
+    start = {"type": "start", "at": later[0]["sent"]}
+    kpis, _answer = figures(tmp_path, [*records[:20], start, *later], offsets)
+    assert kpis["request_rate"]["value"] == pytest.approx(2, rel=0.05)
+    assert kpis["output_rate"]["value"] == pytest.approx(20, rel=0.05)
+    assert "without 100 s of interruption" in kpis["request_rate"]["note"]
+
+
 def test_rates_leave_out_the_filling_and_the_draining_of_the_server(tmp_path):
     # Two requests a second for 20 s, the last of which takes 27 s: the rate over all of the time would be 0.8.
     records, offsets = steady()
