@@ -220,7 +220,7 @@ REFUSED = {
     "workload_scale api_comparison": "workload_scale_kind: it creates objects of another kind",
     "workload_scale sandbox_light": "workload_scale_kind: it creates objects of another kind",
     **dict.fromkeys(
-        ("workload_scale failures", "workload_scale failures_light", "workload_scale node_loss"),
+        [f"workload_scale {name}" for name in ("failures", "failures_light", "restart_strategies", "node_loss")],
         "workload_scale_kind: it creates objects of another kind",
     ),
     "workload_scale runai": "workload_scale_image: it runs another image",

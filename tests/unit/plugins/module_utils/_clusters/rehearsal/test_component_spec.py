@@ -74,7 +74,7 @@ def test_a_published_component_is_complete(
 def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known) -> None:
     folder = known[name].folder
     if not known[name].build.module:
-        assert known[name].images and not known[name].build.binaries
+        assert (known[name].images or known[name].adds_arguments) and not known[name].build.binaries
         return
     assert go_toolchain.required_version(folder) >= (1, 25)
     lines = (folder / "go.mod").read_text(encoding="utf-8").splitlines()
@@ -204,6 +204,26 @@ def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_
     # Only an instance with a registry has its port.
     assert of_node("-registry=", "node") == []
     assert of_node("-registry=", "registry") == ["-registry=127.0.0.1:20000"]
+
+
+def test_a_component_adds_arguments_after_those_of_another(known) -> None:
+    def arguments(*names: str) -> dict[str, list[str]]:
+        chosen = component_spec.select_required_components(known, names)
+        return {one.name: one.arguments for one in component_spec.processes_of_components(chosen)}
+
+    plain, failing = arguments(), arguments("node-failures")
+    for name, more in known["node-failures"].adds_arguments.items():
+        assert failing[name] == [*plain[name], *more] and more
+        option = more[0].partition("=")[0]
+        assert any(argument.startswith(f"{option}=") for argument in plain[name]), "it replaces one that is there"
+    assert failing["etcd"] == plain["etcd"]
+    assert arguments() == plain, "the components themselves have not changed"
+
+
+def test_arguments_for_a_process_that_does_not_run_are_refused_with_the_nearest(known, tmp_path: Path) -> None:
+    folder = write(tmp_path, "more", adds_arguments={"kwokk": ["--v=1"]})
+    with pytest.raises(InputError, match=r"component more adds arguments to 'kwokk' \(did you mean 'kwok'\?\)"):
+        component_spec.select_required_components(known, [str(folder)])
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:
