@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,10 @@ def before(client: Client) -> Iterator[set[snapshot.Entry]]:
     assert snapshot.left(client, found) == []
 
 
-def operators(version: str, *components: str, prerequisites: bool = True) -> list[specs.OperatorSpec]:
-    release = describe_release(RhoaiRequest(version, components=components))
+def operators(
+    version: str, *components: str, prerequisites: bool = True, optional: Sequence[str] = ()
+) -> list[specs.OperatorSpec]:
+    release = describe_release(RhoaiRequest(version, components=components, optional_operators=optional))
     needed = release["prerequisites"] if prerequisites else []
     main = {"package": "rhods-operator", "namespace": "redhat-ods-operator", "watches": "all"}
     kept = {name: release[name] for name in ("channel", "version", "major")}
@@ -80,14 +82,17 @@ def cluster(client: Client, version: str) -> dict[str, Any]:
 
 def test_version_3_is_installed_with_its_prerequisites_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
     asked = ("dashboard", "trainer", "kueue=Unmanaged")
-    made = install.install_operators(client, operators("3", *asked), RUN, 180, Step(None), print)
+    wanted = operators("3", *asked, optional=["leader-worker-set"])
+    made = install.install_operators(client, wanted, RUN, 180, Step(None), print)
     assert [one["csv"] for one in made["operators"]] == [
         "cert-manager-operator.v1.18.0",
         "jobset-operator.v1.0.0",
         "kueue-operator.v1.3.2",
+        "leader-worker-set.v1.0.0",
         "rhods-operator.3.5.0",
     ]
-    assert not install.install_operators(client, operators("3", *asked), RUN, 60, Step(None), print)["changed"]
+    assert not install.install_operators(client, wanted, RUN, 60, Step(None), print)["changed"]
+    client.kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")  # served
     with pytest.raises(OwnershipError, match="stored as v2, not as the requested v1.*rhoai_version=3"):
         ensure(client, "2", "dashboard")
 

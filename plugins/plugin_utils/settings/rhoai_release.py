@@ -46,6 +46,7 @@ class RhoaiRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     serverless: bool = False
     prerequisite_channels: Mapping[str, str] = field(default_factory=dict)
+    optional_operators: Sequence[str] = ()
     stack: Sequence[str] = ()
 
     @property
@@ -69,18 +70,18 @@ def describe_release(request: RhoaiRequest) -> dict[str, Any]:
         "channel": request.channel or release["channels"][request.product],
         "version": "" if request.version == request.major else request.version,
         "components": [f"{name}={state}" for name, state in states.items()],
-        "prerequisites": _prerequisites(release, states, request.prerequisite_channels),
+        "prerequisites": _prerequisites(release, states, request),
     }
 
 
 def _prerequisites(
-    release: Mapping[str, Any], states: Mapping[str, str], channels: Mapping[str, str]
+    release: Mapping[str, Any], states: Mapping[str, str], request: RhoaiRequest
 ) -> list[dict[str, Any]]:
-    """Return the operators that the components need, as module olm_operator takes them."""
-    names = dict.fromkeys(
-        operator for name, state in states.items() for operator in release["needs"].get(f"{name}={state}", [])
-    )
-    operators = _facts()["operators"]
+    """Return the operators that the components need and the optional ones, as module olm_operator takes them."""
+    needed = [release["needs"].get(f"{name}={state}", []) for name, state in states.items()]
+    chosen = [release["optional"][name] for name in request.optional_operators]
+    names = dict.fromkeys(operator for each in (*needed, *chosen) for operator in each)
+    operators, channels = _facts()["operators"], request.prerequisite_channels
     return [
         {
             "package": name,
@@ -116,6 +117,13 @@ def _problems(request: RhoaiRequest) -> Iterator[tuple[str, str]]:
     dropped = [role for role in request.stack if role in FOR_VERSION_2]
     if "rhoai" in request.stack and dropped and request.major != "2":
         yield "stack", f"{product} no longer uses {', '.join(dropped)}; leave out what rhoai_version=2 has needed"
+    for name in request.optional_operators:
+        if name not in (optional := release["optional"]):
+            has = f"these are {', '.join(sorted(optional))}" if optional else "it has none"
+            yield (
+                "rhoai_optional_operators",
+                f"'{name}' is not an optional operator of {product}{suggest_similar_name(name, optional)}; {has}",
+            )
     known = _facts()["operators"]
     for name in request.prerequisite_channels:
         if name not in known:

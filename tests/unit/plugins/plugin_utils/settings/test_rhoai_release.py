@@ -60,6 +60,12 @@ def test_each_prerequisite_is_installed_once_in_the_requested_channel() -> None:
     json.dumps(found)  # plain data, for facts
 
 
+def test_an_optional_operator_comes_with_those_that_it_needs() -> None:
+    found = described("3", components=["kserve"], optional_operators=["leader-worker-set"])
+    assert packages(found) == ["openshift-cert-manager-operator", "leader-worker-set"]
+    assert specs.read_operators(found["prerequisites"])[1].channel == "stable-v1.0"
+
+
 @pytest.mark.parametrize(
     ("version", "asked", "setting", "message"),
     [
@@ -86,6 +92,13 @@ def test_each_prerequisite_is_installed_once_in_the_requested_channel() -> None:
         ("3", {"settings": {"components.trainr.x": 1}}, "rhoai_settings", "did you mean 'trainer'?"),
         ("3", {"serverless": True}, "rhoai_serverless", "rhoai_version=2 has it"),
         ("3", {"stack": ["rhoai", "service_mesh"]}, "stack", "no longer uses service_mesh"),
+        ("2", {"optional_operators": ["leader-worker-set"]}, "rhoai_optional_operators", "it has none"),
+        (
+            "3",
+            {"optional_operators": ["leader-worker"]},
+            "rhoai_optional_operators",
+            "did you mean 'leader-worker-set'?",
+        ),
         ("3", {"prerequisite_channels": {"jobset": "x"}}, "rhoai_prerequisite_channels", "did you mean 'job-set'?"),
     ],
 )
