@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from math import isfinite, isnan
 from typing import Any
 
@@ -242,6 +243,21 @@ def is_kube_quantity(text: object) -> bool:
     """Return whether an API server would take ``text`` as the request of a container, which is not negative."""
     match = _KUBE_QUANTITY.fullmatch(str(text))
     return match is not None and not match["number"].startswith("-")
+
+
+def parse_timestamp(text: object) -> datetime | None:
+    """Return an ISO 8601 time in UTC, also of a file from elsewhere; None for other text. Without a zone, it is UTC."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+        return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def utc_text(text: object) -> str:
+    """Return a time of any zone as text in UTC, which compares with others as text; other text as it is."""
+    moment = None if str(text or "").endswith("Z") else parse_timestamp(text)
+    return str(text or "") if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def parse_kube_quantity(text: object) -> float:

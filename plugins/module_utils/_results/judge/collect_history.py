@@ -192,7 +192,7 @@ def collect_past_runs(
     read = ReadSettings.of(run)
     own = _own_labels(run, read)
     defaults = {point.of: _unset_setting_defaults(run, point) for point in run.points if point.of in own}
-    started = str(run.record.get("started") or "")
+    started = formats.utc_text(run.record.get("started"))
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
     left: dict[str, LeftOut] = {}
     for source in request.sources:

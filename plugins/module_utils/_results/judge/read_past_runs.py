@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
@@ -63,7 +63,7 @@ def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Itera
         with left_out(notes, top / RECORD):
             record = read_record(top)
             if record.get("project") == project:
-                runs.append((str(record.get("started") or ""), str(top), record))
+                runs.append((formats.utc_text(record.get("started")), str(top), record))
     for _started, top_name, record in sorted(runs, key=lambda run: run[:2], reverse=True):
         past = None
         with left_out(notes, top_name):
@@ -115,7 +115,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
     """Return the run in directory ``top``. notes: gets a sentence on each damaged point. Raises DataError."""
     if not isinstance(record.get("id"), str):
         raise DataError(f"{top / RECORD}: the run has no id")
-    started = str(record.get("started") or "")
+    started = formats.utc_text(record.get("started"))
     folders = sorted(path for path in (top / "points").glob("[0-9]*") if (path / "kpis.json").is_file())
     points = []
     for folder in folders:
@@ -159,7 +159,7 @@ def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
     labels = document.get("labels") if version > 1 else _old_labels(top, folder.name)
     if not isinstance(labels, dict):
         raise DataError(f"{path}: its labels are not a mapping")
-    at = str(record.get("started") or started)
+    at = formats.utc_text(record.get("started") or started)
     return PastPoint(folder.name, at, flatten_labels(labels), kpis_by_name(document.get("kpis"), path))
 
 
@@ -305,7 +305,7 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
                 continue
             with left_out(notes, f"{where}, run {run}"):
                 own.append(_indexed_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
-        at, verdict = str(document.get("@timestamp") or ""), str(document.get("verdict") or "")
+        at, verdict = formats.utc_text(document.get("@timestamp")), str(document.get("verdict") or "")
         yield PastRun(
             run,
             at,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -52,10 +51,8 @@ def point_time_window(point: Point, now: float) -> tuple[float, float] | None:
 
 
 def _parse_timestamp(text: Any) -> float | None:
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None
+    moment = formats.parse_timestamp(text)
+    return moment.timestamp() if moment else None
 
 
 def replace_query_placeholders(query: str, names: Mapping[str, str]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +61,15 @@ def _shorten_path(where: str) -> str:
     return "/".join(where.split("/")[-2:])
 
 
-def _parse_timestamp(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-
-
 def format_duration_between(started: Any, ended: Any) -> str:
     """Return the duration between two timestamps as text, empty if one is missing."""
-    first, last = _parse_timestamp(started), _parse_timestamp(ended)
+    first, last = formats.parse_timestamp(started), formats.parse_timestamp(ended)
     return formats.format_duration((last - first).total_seconds()) if first and last else ""
 
 
 def format_run_start(record: Mapping[str, Any]) -> str:
     """Return the start of the run as text, empty if it is unknown."""
-    moment = _parse_timestamp(record.get("started"))
+    moment = formats.parse_timestamp(record.get("started"))
     return moment.strftime("%d %B %Y, %H:%M UTC").lstrip("0") if moment else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import isfinite
 
 import pytest
@@ -125,3 +126,26 @@ def test_any_text_is_a_finite_number_or_an_error(text, unit):
 @pytest.mark.parametrize(("text", "capitalized"), [("", ""), ("max is 3 Runs", "Max is 3 Runs"), ("A b", "A b")])
 def test_only_the_first_letter_of_a_sentence_changes(text, capitalized):
     assert formats.capitalize_first_letter(text) == capitalized
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-11-26T08:00:00Z", "2026-11-26T08:00:00Z"),
+        ("2026-11-26T17:00:00+09:00", "2026-11-26T08:00:00Z"),
+        ("2026-11-25T23:30:00.5-08:30", "2026-11-26T08:00:00.500000Z"),
+        ("2026-11-26 08:00:00", "2026-11-26T08:00:00Z"),  # without a zone: that of all our files
+        ("yesterday", "yesterday"),
+        (None, ""),
+    ],
+)
+def test_times_of_any_zone_are_compared_in_utc(text, utc, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert formats.utc_text(text) == utc
+        moment = formats.parse_timestamp(text)
+        assert moment is None or moment.strftime("%d %H:%M") == "26 08:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_the_runs_before_are_its_history_without_itself_and_copies(tmp_path: Pat
     assert values(found, top) == ([1.0, 2.0, 3.0], [4.0])
     assert (found.found, found.used) == (4, (run_id(1), run_id(2), run_id(3)))
     assert found.left_out == (LeftOut(run_id(5), "later than this run"),)
+
+
+def test_runs_of_other_time_zones_are_put_in_order_by_what_their_times_mean(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write_past_run(tmp_path, number, float(number))
+    top = write_past_run(tmp_path, 3, 3.0)
+    path = top.with_name(f"fine_tuning-light-{run_id(1)}") / "run.yml"
+    record = files.read_yaml(path)
+    moment = datetime.fromisoformat(record["started"]).astimezone(timezone(timedelta(hours=14)))
+    files.write_yaml(path, {**record, "started": moment.isoformat()})  # as text, it is the latest
+    found = collect(top)
+    assert (found.used, found.left_out) == ((run_id(1), run_id(2)), ())
 
 
 def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
