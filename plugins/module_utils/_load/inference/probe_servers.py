@@ -56,7 +56,7 @@ class ServerProbe:
         if not request.http.status:
             raise AccessError(_without_answer(server, request))
         if request.http.status in (401, 403):
-            raise AccessError(_refused_key(server, request), permanent=True)
+            raise AccessError(_refused_key(server, request, self.bodies.has_key), permanent=True)
         if request.cause == "not_stream":
             raise InputError(f"{where}: {request.error}; set stream to false for this server")
         raise AccessError(f"{where}, failed: {request.error}")
@@ -68,7 +68,7 @@ class ServerProbe:
         """
         request = self.ask(server, "/v1/models")
         if request.http.status in (401, 403):
-            raise AccessError(_refused_key(server, request), permanent=True)
+            raise AccessError(_refused_key(server, request, self.bodies.has_key), permanent=True)
         try:
             answer = decode_json(b"".join(request.body))
             return {str(model["id"]): str(model.get("owned_by")) for model in answer["data"]}
@@ -121,13 +121,16 @@ def _without_answer(server: InferenceServer, request: InferenceRequest) -> str:
     return error if error.startswith(server.url) else f"{server.url}: {error}"
 
 
-def _refused_key(server: InferenceServer, request: InferenceRequest) -> str:
+def _refused_key(server: InferenceServer, request: InferenceRequest, given: bool) -> str:
     try:
         reason = error_text(decode_json(b"".join(request.body)))
     except ValueError:
         reason = ""
     said = f": {reason}" if reason else ""
-    return f"{server.url} refuses the key (HTTP {request.http.status}{said}); api_key must be one that it accepts"
+    status = f"(HTTP {request.http.status}{said})"
+    if not given:
+        return f"{server.url} requires a key, and none is given {status}: set api_key"
+    return f"{server.url} refuses the key {status}; api_key must be one that it accepts"
 
 
 def choose_models(

@@ -106,6 +106,11 @@ class RequestBodies:
             self._fixed = {"stream": True, "stream_options": {"include_usage": True}, **self._fixed}
         self._said: dict[int, list[dict[str, str]]] = {}
 
+    @property
+    def has_key(self) -> bool:
+        """Whether requests carry credentials."""
+        return "authorization:" in self._head.lower()
+
     def prompt_length(self, index: int) -> int:
         """Return the planned number of words of a prompt, without those that all share."""
         return token_count(index, self._lengths, self._seed, "prompt")
