@@ -25,7 +25,7 @@ options:
         a file with stages that ends in C(.yml), or a definition as a dictionary.
       - A definition has C(api_version), C(kind) and C(stages) in the order of the life cycle. A stage has C(name),
         C(writer) (C(client), C(api-server), C(controller), C(scheduler), C(node) or C(provisioner)), one of
-        C(condition), C(field), C(jmespath) and C(deleted) (V(true): the object was removed), and optionally C(equals),
+        C(condition), C(field), C(jmespath) and C(deleted) (V(true), once the object is gone), and optionally C(equals),
         C(depends_on), C(running) and C(ends) (C(succeeded) or C(failed)).
     type: list
     elements: raw
