@@ -25,7 +25,9 @@ options:
 EXAMPLES = r"""
 - name: Show the operators that a component needs
   ansible.builtin.debug:
-    var: lookup('perfscale.seatrial.rhoai_release', {'version': '3', 'components': ['trainer']}).prerequisites
+    var: lookup('perfscale.seatrial.rhoai_release', request).prerequisites
+  vars:
+    request: {version: "3", components: [trainer]}
 """
 
 RETURN = r"""
