@@ -190,6 +190,7 @@ def test_a_version_that_cannot_be_set_up_is_a_failure_and_each_part_of_the_other
 
     monkeypatch.setattr(suites.versions, "run_cell", run_cell)
     monkeypatch.setattr(suites.versions.trixie, "unavailable", lambda: "")
+    monkeypatch.setattr(suites.versions.quick_versions.machine_python, "find", lambda _names: ("", "/python"))
     count = suites.versions_suite("versions", True)
     assert (count.passed, count.skipped) == (9, 0)
     assert count.failures == ["2.20: error: no such package", "2.21 trial"]
@@ -198,6 +199,7 @@ def test_a_version_that_cannot_be_set_up_is_a_failure_and_each_part_of_the_other
 def test_where_no_root_of_trixie_can_be_made_its_versions_are_reported_as_not_run(monkeypatch):
     monkeypatch.setattr(suites.versions, "run_cell", lambda cell, parts: dict.fromkeys(parts, 0))
     monkeypatch.setattr(suites.versions.trixie, "unavailable", lambda: "it needs the rights of root")
+    monkeypatch.setattr(suites.versions.quick_versions.machine_python, "find", lambda _names: ("", "/python"))
     count = suites.versions_suite("versions", True)
     assert (count.passed, count.failed, count.skipped) == (7, 0, 6)
     assert "ansible-core 2.21: it needs the rights of root" in count.reasons
