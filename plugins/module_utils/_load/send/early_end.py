@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -244,18 +244,15 @@ class StalledLoad:
             reasons.append(f"the pods of {kind.kind} {thing['metadata']['name']} can never be created: {why}")
         self.unschedulable = next(iter(reasons), "")
 
-    def _unended(self, kind: KindStages) -> Iterator[tuple[KindStages, dict[str, Any]]]:
-        """Yield the first workloads of a kind that have not ended."""
+    def _unended(self, kind: KindStages) -> list[tuple[KindStages, dict[str, Any]]]:
+        """Return the first workloads of a kind that have not ended."""
         for version in kind.api_versions:
             with contextlib.suppress(InputError):  # the server does not have this version
                 served = self._client.kind(version, kind.kind)
-                for thing in next(self._client.pages(served, self._spec.namespace, self._ours, limit=_PAGE_SIZE))[
-                    "items"
-                ]:
-                    values = kind.values(thing, conditions_by_type(thing))
-                    if not any(values[number] for number in kind.ends):
-                        yield kind, thing
-                return
+                page = next(self._client.pages(served, self._spec.namespace, self._ours, limit=_PAGE_SIZE))
+                reached = [(thing, kind.values(thing, conditions_by_type(thing))) for thing in page["items"]]
+                return [(kind, thing) for thing, values in reached if not any(values[number] for number in kind.ends)]
+        return []
 
 
 def why_not_taken_up(kind: KindStages, thing: dict[str, Any]) -> str:
