@@ -69,8 +69,11 @@ def installed() -> dict[str, Any]:
 
 def is_complete(level: str) -> bool:
     """Whether the environment is complete for ``level``."""
-    files = installed().get("files", {})
-    return bool(files) and all(files.get(name) == digest for name, digest in wanted(level).items())
+    record = installed()
+    files = record.get("files", {})
+    # With a constraint, other versions are installed than those that are pinned.
+    same = record.get("constraint", "") == os.environ.get("PIP_CONSTRAINT", "")
+    return same and bool(files) and all(files.get(name) == digest for name, digest in wanted(level).items())
 
 
 def create() -> None:
@@ -148,7 +151,13 @@ def main(level: str) -> None:
             install(level)
             compile_used()
         BUSY.unlink()
-        record = {"where": str(VENV), "python": sys.version.split()[0], "level": level, "files": files}
+        record = {
+            "where": str(VENV),
+            "python": sys.version.split()[0],
+            "level": level,
+            "files": files,
+            "constraint": os.environ.get("PIP_CONSTRAINT", ""),
+        }
         temporary = Path(f"{DONE}.new")
         temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         temporary.rename(DONE)

@@ -17,7 +17,8 @@ class ActionModule(ProgressAction):
     PATHS = ("ca_file", "prompts_file")
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Replace the name of a trace by its content."""
+        """Make paths absolute, and replace the name of a trace by its content."""
+        arguments = super().prepare(arguments, task_vars)
         if not arguments.get("arrival"):
             return arguments
         find = workload_files.find_user_file(self._find_needle)

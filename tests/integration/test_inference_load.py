@@ -192,7 +192,7 @@ def test_what_cannot_work_is_refused_before_anything_is_measured(
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("", r"requires a key, and none is given \(HTTP 401: Unauthorized\): set api_key"),
+        ("", r"requires a key, and api_key gives none \(HTTP 401: Unauthorized\): set it"),
         ("old", r"refuses the key \(HTTP 401: the key has expired\); api_key must be one"),
     ],
 )

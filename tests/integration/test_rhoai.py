@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pod_servers
 import pytest
 import rehearsal as support
 import snapshot
@@ -123,8 +124,13 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
 ) -> None:
     found = operators("3", "trainer", prerequisites=False)
     install.install_operators(client, found, RUN, 180, Step(None), print)
+    with pytest.raises(WaitTimeout):
+        ensure(client, "3", "trainer", timeout=1)
+    pod_servers.wait_for(
+        lambda: "there is no JobSetOperator" in str(cluster(client, "v2").get("status")), "the operator misses JobSet's"
+    )
     with pytest.raises(WaitTimeout, match="trainer: .*there is no JobSetOperator named cluster"):
-        ensure(client, "3", "trainer", timeout=15)
+        ensure(client, "3", "trainer", timeout=1)
     take_away(client)
 
 

@@ -33,7 +33,8 @@ class InferenceRequests:
 
     planned: rows of the plan, empty for a load whose number of requests was not known before. started: origin of the
     offsets of the plan. ends: one record for each session that ended by itself. pauses: from the last record of a
-    session until the next one began to send.
+    session until the first request of the next one. A request has ``offset``: its due time after the origin of its
+    session, which leaves interruptions out.
     """
 
     folder: Path
@@ -63,7 +64,7 @@ def read_requests(folder: Path) -> InferenceRequests:
     read = InferenceRequests(folder)
     records = read_json_lines(folder / "plan.jsonl", read.notes)
     read.planned = [record for record in records if record.get("type") == "workload"]
-    shift, last = 0.0, 0.0
+    shift, last, origin, stopped = 0.0, 0.0, 0.0, 0.0
     for record in read_json_lines(folder / FILE, read.notes):
         kind = record.get("type")
         if kind == "request":
@@ -75,15 +76,22 @@ def read_requests(folder: Path) -> InferenceRequests:
             read.sessions.append(record)
             shift = clock_shift(record.get("anchor") or {}, read.sessions[0].get("anchor"))
         elif kind == "start":
-            began = record["at"] + shift
+            # A session that goes on has an origin before its begin, by the offset of the first missing request.
+            origin = record["at"] + shift
             if read.started is None:
-                read.started = began
-            elif 0 < last < began:
-                read.pauses.append((last, began))
+                read.started = origin
+            else:
+                stopped = stopped or last
         elif kind == "end":
             read.ends.append({**record, "at": record["at"] + shift})
             last = max(last, record["at"] + shift)
         if kind in ("request", "sent"):
+            if record.get("due") is not None:
+                record["offset"] = record["due"] - origin
+            if stopped and record.get("sent"):
+                if record["sent"] > stopped:
+                    read.pauses.append((stopped, record["sent"]))
+                stopped = 0.0
             last = max(last, record.get("ended") or record.get("sent") or 0.0)
     return read
 

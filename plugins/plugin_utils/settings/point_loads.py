@@ -154,11 +154,14 @@ def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:
 
 
 def arrival_with_trace_content(arrival: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
-    """Return ``arrival`` with the content of the file that it names, if there is such a file."""
+    """Return ``arrival`` with the content of the file that it names, if there is such a file. Raises InputError."""
     name = str(arrival.get("src") or "")
     for path in (Path(setting_values.absolute_path(name)), *([folder / name] if folder else [])):
         if name and path.is_file():
-            return {**arrival, "content": path.read_text(encoding="utf-8")}
+            try:
+                return {**arrival, "content": path.read_text(encoding="utf-8")}
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"{path} can't be read: {error}") from error
     return arrival
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest_file
 
 from . import point_loads
 from .setting_templates import Render
+from .setting_values import absolute_path
 
 
 def problem_of_requests(
@@ -33,7 +35,8 @@ def problem_of_requests(
     if isinstance(arrival, dict):
         options["arrival"] = point_loads.arrival_with_trace_content(arrival)
         if arrival.get("src") and "content" not in options["arrival"]:
-            return _named("arrival", f"there is no file {arrival['src']}", templates, settings)
+            path = Path(absolute_path(str(arrival["src"])))
+            return _named("arrival", f"there is no {path}{nearest_file(path)}", templates, settings)
     fixed = {"run_id": "run", "point_dir": "001", **options}
     result = ArgumentSpecValidator(inference_spec.SPEC).validate(
         {name: value for name, value in fixed.items() if value is not None}

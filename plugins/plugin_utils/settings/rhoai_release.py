@@ -68,7 +68,7 @@ def describe_release(request: RhoaiRequest) -> dict[str, Any]:
         "major": request.major,
         "api_version": release["api_version"],
         "channel": request.channel or release["channels"][request.product],
-        "version": "" if request.version == request.major else request.version,
+        "version": "" if request.version.removeprefix("v") == request.major else request.version,
         "components": [f"{name}={state}" for name, state in states.items()],
         "prerequisites": _prerequisites(release, states, request),
     }
@@ -105,12 +105,15 @@ def _problems(request: RhoaiRequest) -> Iterator[tuple[str, str]]:
         return
     release = releases[request.major]
     product = f"version {request.major} (rhoai_version)"
+    states: Mapping[str, str] = {}
     try:
-        component_states.parse_components(request.components, release["components"], product, release["instead"])
+        states = component_states.parse_components(
+            request.components, release["components"], product, release["instead"]
+        )
     except InputError as error:
         yield "rhoai_components", str(error)
     for path, value in request.settings.items():
-        if why := _why_wrong_path(path, value, release, product):
+        if why := _why_wrong_path(path, value, states, release, product):
             yield "rhoai_settings", why
     if request.serverless and "components.kserve.serving" in release["lacks"]:
         yield "rhoai_serverless", f"{product} has no Serverless mode; rhoai_version=2 has it"
@@ -134,7 +137,9 @@ def _problems(request: RhoaiRequest) -> Iterator[tuple[str, str]]:
             )
 
 
-def _why_wrong_path(path: str, value: object, release: Mapping[str, Any], product: str) -> str:
+def _why_wrong_path(
+    path: str, value: object, states: Mapping[str, str], release: Mapping[str, Any], product: str
+) -> str:
     """Return why a setting of the DataScienceCluster can't be set in this version, "" if it can."""
     parts = split_field_path(path)
     parts = parts[1:] if parts[:1] == ["spec"] else parts
@@ -148,4 +153,6 @@ def _why_wrong_path(path: str, value: object, release: Mapping[str, Any], produc
         component_states.parse_components([entry], release["components"], product, release["instead"])
     except InputError as error:
         return f"{path}: {error}"
+    if parts[2:] == ["managementState"] and value not in (states.get(parts[1]), component_states.REMOVED):
+        return f"{path}: set rhoai_components={parts[1]}={value}, which also installs what it needs"
     return ""

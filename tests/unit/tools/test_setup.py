@@ -88,6 +88,14 @@ def test_an_interrupted_set_up_is_never_taken_for_complete(clone, monkeypatch):
     assert not (root / ".venv" / "half").exists()
 
 
+def test_an_environment_of_other_versions_is_not_that_of_the_pinned_ones(clone, monkeypatch):
+    monkeypatch.setenv("PIP_CONSTRAINT", "others.txt")
+    setup.main("user")
+    assert setup.is_complete("user")
+    monkeypatch.delenv("PIP_CONSTRAINT")
+    assert not setup.is_complete("user")
+
+
 def test_what_a_killed_set_up_left_running_ends_before_anything_is_written(clone, monkeypatch):
     root, asked = clone
     ended = f"3-{os.getpid()}"

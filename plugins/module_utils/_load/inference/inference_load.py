@@ -307,8 +307,8 @@ class InferenceLoad:
         lag, lateness = end["lag"], end["lateness"]
         bottleneck = client_bottleneck(lag, lateness if self.spec.arrivals is not None else None, cpu, wall)
         if not bottleneck and engine.open_max >= engine.most_open > self.spec.streams:
-            permitted = f"{engine.most_open:,} requests at a time, as {self._limit_of_open(engine.most_open)} permits"
-            bottleneck = f"The client was the bottleneck: it had {permitted}"
+            permitted = f"{self._limit_of_open(engine.most_open)} permits {engine.most_open:,} requests at a time"
+            bottleneck = f"The client was the bottleneck: {permitted}, and later ones had to wait"
         rest = [f"{counts[name]:,} {name}" for name in (FAILED, REFUSED, LOST, "unsent") if counts[name]]
         text = f"{counts[SUCCEEDED]:,} of {counts['planned']:,} requests succeeded"
         msg = f"requests {self.spec.point}: {', '.join([text, *rest])}, {engine.tokens:,} tokens in {wall:.1f} s"

@@ -206,9 +206,9 @@ def _read_prompts(path: str) -> list[str]:
     """Return the prompts of a file: each line is one, or a JSON object with ``prompt``. Raises InputError."""
     prompts: list[str] = []
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines() if path else []
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n") if path else []  # JSON may contain U+2028
         for number, line in enumerate(lines, 1):
-            text = json.loads(line)["prompt"] if line.startswith("{") else line
+            text = json.loads(line)["prompt"] if line.startswith("{") else line.strip()
             _require(isinstance(text, str), "prompts_file", f"{path}, line {number}: prompt is not a text")
             prompts += [text] if text.strip() else []
     except (OSError, UnicodeDecodeError) as error:

@@ -129,7 +129,7 @@ def _refused_key(server: InferenceServer, request: InferenceRequest, given: bool
     said = f": {reason}" if reason else ""
     status = f"(HTTP {request.http.status}{said})"
     if not given:
-        return f"{server.url} requires a key, and none is given {status}: set api_key"
+        return f"{server.url} requires a key, and api_key gives none {status}: set it, or the header that it expects"
     return f"{server.url} refuses the key {status}; api_key must be one that it accepts"
 
 

@@ -80,16 +80,17 @@ class ConnectionLost(Exception):
 
 def split_url(url: str) -> tuple[SplitResult, str, int]:
     """Return a base URL, its host and its port. Raises InputError for another URL."""
+    if "@" in url:  # before all other errors, which show the address
+        text = "urls: an address contains a user name or a password; give the key as api_key"
+        raise InputError(text, setting="urls")
+    shown = url.partition("?")[0]
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"urls: '{url}' is not a URL: {error}", setting="urls") from error
-    if parts.username or parts.password:
-        text = "urls: an address contains a user name or a password; give the key as api_key"
-        raise InputError(text, setting="urls")
+        raise InputError(f"urls: '{shown}' is not a URL: {error}", setting="urls") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        text = f"urls: '{url}' must be http:// or https://, a host, and perhaps a port and a path"
+        text = f"urls: '{shown}' must be http:// or https://, a host, and perhaps a port and a path"
         raise InputError(text, setting="urls")
     return parts, parts.hostname, port or (443 if parts.scheme == "https" else 80)
 

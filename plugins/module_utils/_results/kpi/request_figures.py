@@ -14,16 +14,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import req
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import MICROSECONDS
 
 #: Figures of single requests, each an array (rows,), NaN if unknown.
-COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "lag")
+COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "lag", "offset")
 
 
 @dataclass(frozen=True)
 class RequestFigures:
     """Arrays over the rows of a timeline, and the gaps of all requests one after another.
 
-    columns: COLUMNS; lag in seconds. gaps: seconds between consecutive chunks with text. gap_row: the row of each gap.
-    gap_end: when each gap ended, in seconds after the first token of its request. servers: as in server.json.
-    pauses: begin and end of each interruption of the load, in seconds after its start.
+    columns: COLUMNS; lag and offset, when a request was due after the origin of its session, in seconds. gaps: seconds
+    between consecutive chunks with text. gap_row: the row of each gap. gap_end: when each gap ended, in seconds
+    after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
+    load, in seconds after its start.
     """
 
     columns: Mapping[str, Any]
@@ -46,7 +47,7 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         request = read.requests.get(index)
         if request is None:
             continue
-        for name in ("prompt_tokens", "output_tokens", "cached_tokens", "chunks"):
+        for name in ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "offset"):
             if request.get(name) is not None:
                 columns[name][row] = request[name]
         if request.get("lag_us") is not None:

@@ -141,17 +141,23 @@ def steady_time(data: PointData) -> tuple[float, float, str]:
         raise NoFigure(KpiValue(None, 0, data.of, note="no request ended"))
     first, last = float(np.nanmin(sent)), float(np.nanmax(ended))
     begin, end = float(np.nanmin(ended)), float(np.nanmax(sent))
-    if end > begin and end - begin >= LEAST_STEADY * (end - first):
+    steady = end - begin - paused_time(data, begin, end)
+    if steady > 0 and steady >= LEAST_STEADY * (end - first - paused_time(data, first, end)):
         return begin, end, ""
     return first, last, "over all of the load, because it was short beside its requests"
+
+
+def paused_time(data: PointData, begin: float, end: float) -> float:
+    """Return the seconds between two moments in which the load was interrupted."""
+    pauses = needed_requests(data).pauses
+    return sum((max(0.0, min(end, after) - max(begin, before)) for before, after in pauses), 0.0)
 
 
 def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per: float = 1.0) -> KpiValue:
     """Return what came at ``moments``, with ``weights``, per second of the steady time. rows: the row of each."""
     np = data.np
     begin, end, note = steady_time(data)
-    pauses = needed_requests(data).pauses
-    paused = sum(max(0.0, min(end, after) - max(begin, before)) for before, after in pauses)
+    paused = paused_time(data, begin, end)
     if paused:
         note = "; ".join(filter(None, [note, f"without {formats.format_duration(paused)} of interruption"]))
     length = end - begin - paused

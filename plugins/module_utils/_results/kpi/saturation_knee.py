@@ -62,6 +62,9 @@ def find_knee_by_kneedle(
 def rows_by_step(data: PointData) -> list[tuple[float, Any]]:
     """Return (rate per second, row numbers) of each step with enough rows, by ascending rate."""
     due = data.span(INTENDED)[0]
+    if data.extras.requests is not None:  # of a load that was interrupted, without the interruption
+        offsets = data.extras.requests().columns["offset"]
+        due = data.np.where(data.np.isnan(offsets), due, offsets)
     steps, begin = [], 0.0
     for rate, span in data.extras.steps:
         rows = data.np.flatnonzero((due >= begin - 1e-6) & (due < begin + span - 1e-6))

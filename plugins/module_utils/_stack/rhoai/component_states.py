@@ -117,9 +117,22 @@ def lacking_components(resource: Mapping[str, Any], asked: Mapping[str, str]) ->
 
 
 def check_adoption(
-    existing: dict[str, Any], lacking: Mapping[str, str], settings: Mapping[str, Any], adopt: bool
+    existing: dict[str, Any],
+    lacking: Mapping[str, str],
+    asked: Mapping[str, str],
+    settings: Mapping[str, Any],
+    adopt: bool,
 ) -> None:
-    """Raise OwnershipError if a DataScienceCluster of somebody else would have to be changed without ``adopt``."""
+    """Raise OwnershipError if a DataScienceCluster of somebody else would have to be changed without ``adopt``.
+
+    Components can be added with it; one that is there in another state stays as it is.
+    """
+    others = sorted(name for name, state in lacking.items() if asked[name] == REMOVED or state not in ("", REMOVED))
+    if others:
+        raise OwnershipError(
+            f"{format_object_title(existing)}, which this run did not create, has another state of"
+            f" {', '.join(others)}: left unchanged. Components can be added to it (rhoai_adopt), not changed"
+        )
     if lacking and not adopt:
         raise OwnershipError(
             f"{format_object_title(existing)}, which this run did not create, does not manage"

@@ -87,7 +87,8 @@ class DataScience:
     def _api_version(self, name: str) -> str:
         """Return group and version of a definition that objects are read and written with.
 
-        With another version than the one that its operator uses, fields are lost without an error. Raises InputError.
+        With another version than the one that its operator uses, fields are lost without an error.
+        Raises OwnershipError.
         """
         crd = self.definitions[name]
         stored = component_states.stored_version(crd)["name"]
@@ -132,7 +133,7 @@ class DataScience:
         existing = self._one("DataScienceCluster")
         if existing is not None and not self._mine(existing):
             lacking = component_states.lacking_components(existing, self.asked)
-            component_states.check_adoption(existing, lacking, wanted.settings, wanted.adopt)
+            component_states.check_adoption(existing, lacking, self.asked, wanted.settings, wanted.adopt)
             if lacking:
                 before = component_states.recorded_additions(existing, wanted.run_id)
                 patch = component_states.adding_patch(lacking, before, wanted.run_id, self.asked)
@@ -295,6 +296,7 @@ def ensure_cluster_state(
     client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
+    component_states.parse_components(wanted.components)  # below, an InputError is a product that is not installed
     with WatchCache(client) as cache:
         try:
             data_science = DataScience(client, cache, wanted, say)

@@ -89,6 +89,12 @@ def test_an_optional_operator_comes_with_those_that_it_needs() -> None:
             "there is no Serverless mode",
         ),
         ("3", {"settings": {"components.kueue.managementState": "Managed"}}, "rhoai_settings", "use kueue=Unmanaged"),
+        (
+            "3",
+            {"components": ["ray"], "settings": {"components.trainer.managementState": "Managed"}},
+            "rhoai_settings",
+            "set rhoai_components=trainer=Managed, which also installs what it needs",
+        ),
         ("3", {"settings": {"components.trainr.x": 1}}, "rhoai_settings", "did you mean 'trainer'?"),
         ("3", {"serverless": True}, "rhoai_serverless", "rhoai_version=2 has it"),
         ("3", {"stack": ["rhoai", "service_mesh"]}, "stack", "no longer uses service_mesh"),

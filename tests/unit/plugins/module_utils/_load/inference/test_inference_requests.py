@@ -257,3 +257,12 @@ def test_a_password_in_an_address_is_refused_and_not_shown(user: str) -> None:
     with pytest.raises(InputError, match="contains a user name or a password") as refused:
         InferenceServer.from_url(0, f"http://{user}127.0.0.1:8000", ssl.create_default_context())
     assert "kanary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:kanary@h:99999", "me:kanary@h:8000", "http://h:99999?key=kanary", "http://h?key=kanary"]
+)
+def test_a_secret_in_a_wrong_address_is_not_shown(url: str) -> None:
+    with pytest.raises(InputError) as refused:
+        InferenceServer.from_url(0, url, ssl.create_default_context())
+    assert "kanary" not in str(refused.value)

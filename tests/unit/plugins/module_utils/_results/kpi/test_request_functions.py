@@ -64,10 +64,10 @@ def test_one_stall_is_in_the_longest_gap_and_not_in_the_mean_of_a_request(tmp_pa
 
 
 def test_rates_leave_out_the_time_while_a_load_was_interrupted(tmp_path):
-    # Two requests a second, and after the first 20 of them nothing for 100 s.
+    # Two requests a second, and after the first 20 of them nothing for 100 s, by which the origin of the offsets moves.
     records, offsets = steady()
     later = [request(index, 100 + index * 0.5) for index in range(20, 40)]
-    start = {"type": "start", "at": later[0]["sent"]}
+    start = {"type": "start", "at": 100 + records[0]["sent"]}
     kpis, _answer = figures(tmp_path, [*records[:20], start, *later], offsets)
     assert kpis["request_rate"]["value"] == pytest.approx(2, rel=0.05)
     assert kpis["output_rate"]["value"] == pytest.approx(20, rel=0.05)
@@ -119,6 +119,18 @@ def stepped(seconds_at):
             offsets.append(offset)
         begin += length
     return records, offsets, steps
+
+
+def test_steps_leave_out_the_time_while_a_load_was_interrupted(tmp_path):
+    # Interrupted after 15 s, in the second step, for 60 s.
+    records, offsets, steps = stepped(dict.fromkeys((5, 10, 20), lambda _place: 0.05))
+    whole, _answer = figures(tmp_path / "whole", records, offsets, steps)
+    number = offsets.index(15.0)
+    late = [request(index, offset + 60, ttft=0.05) for index, offset in enumerate(offsets) if index >= number]
+    start = {"type": "start", "at": 60 + records[0]["due"]}
+    kpis, _answer = figures(tmp_path / "late", [*records[:number], start, *late], offsets, steps)
+    for name in ("slo_capacity", "ttft_p99"):
+        assert (kpis[name]["value"], kpis[name]["n"]) == (pytest.approx(whole[name]["value"]), whole[name]["n"])
 
 
 def test_the_capacity_lies_between_the_last_step_that_kept_the_objective_and_the_next(tmp_path):

@@ -67,14 +67,19 @@ def test_settings_change_values_by_path_and_nothing_else() -> None:
 
 def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
-    lacking = component_states.lacking_components(theirs, dict.fromkeys(["dashboard", "ray", "kserve"], "Managed"))
+    asked = dict.fromkeys(["dashboard", "ray", "kserve"], "Managed")
+    lacking = component_states.lacking_components(theirs, asked)
     assert lacking == {"ray": "Removed", "kserve": ""}
     with pytest.raises(OwnershipError, match="does not manage kserve, ray: left unchanged"):
-        component_states.check_adoption(theirs, lacking, {}, adopt=False)
-    component_states.check_adoption(theirs, lacking, {}, adopt=True)
-    component_states.check_adoption(theirs, {}, {"components.dashboard.managementState": "Managed"}, adopt=False)
+        component_states.check_adoption(theirs, lacking, asked, {}, adopt=False)
+    component_states.check_adoption(theirs, lacking, asked, {}, adopt=True)
+    component_states.check_adoption(theirs, {}, asked, {"components.dashboard.managementState": "Managed"}, adopt=False)
     with pytest.raises(OwnershipError, match="does not have the requested components.dashboard.x"):
-        component_states.check_adoption(theirs, {}, {"components.dashboard.x": 1}, adopt=True)
+        component_states.check_adoption(theirs, {}, asked, {"components.dashboard.x": 1}, adopt=True)
+    for change in ({"dashboard": "Removed"}, {"dashboard": "Unmanaged"}):
+        lacking = component_states.lacking_components(theirs, change)
+        with pytest.raises(OwnershipError, match="has another state of dashboard: left unchanged"):
+            component_states.check_adoption(theirs, lacking, change, {}, adopt=True)
 
 
 ASKED = st.dictionaries(st.sampled_from(THERE), st.sampled_from(["Managed", "Unmanaged", "Removed"]))
