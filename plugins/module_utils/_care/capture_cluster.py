@@ -140,7 +140,7 @@ class _ClusterReader:
         """Write state.json and the files of objects and logs."""
         stack = self._part("stack", lambda: self._dynamic(client, point)) or []
         parts = seen.parts()
-        pods = {pod["metadata"]["uid"]: pod for each in seen.pods.values() for pod in each}
+        pods = {pod["metadata"]["uid"]: pod for of_node in seen.pods.values() for pod in of_node}
         state = {
             "schema": "captured_state/1",
             "run": self.spec.run_id,
@@ -211,8 +211,8 @@ class _ClusterReader:
                 selector = "!olm.copiedFrom" if kind.kind == "ClusterServiceVersion" else ""
                 objects = self._part(kind.kind, partial(_list_all_objects, dynamic, kind, selector))
                 stack += objects or []
-            for each in workloads or []:
-                self._workloads(dynamic, each, served)
+            for workload in workloads or []:
+                self._workloads(dynamic, workload, served)
         return stack
 
     def _workloads(

@@ -114,7 +114,9 @@ def _summarize_node(node: Mapping[str, Any]) -> dict[str, Any]:
         "ready": is_condition_true(node, "Ready"),
         "schedulable": not field_at_path(node, "spec.unschedulable", False),
         "conditions": sorted(
-            name for name, each in conditions_by_type(node).items() if name != "Ready" and each.get("status") == "True"
+            name
+            for name, condition in conditions_by_type(node).items()
+            if name != "Ready" and condition.get("status") == "True"
         ),
         "kubelet": str(field_at_path(node, "status.nodeInfo.kubeletVersion", "")),
         "system": str(field_at_path(node, "status.nodeInfo.osImage", "")),
@@ -168,7 +170,7 @@ def _component_state(component: Mapping[str, Any]) -> str:
     if isinstance(word, str):
         return word
     return ", ".join(
-        sorted(name for name, each in conditions_by_type(component).items() if each.get("status") == "True")
+        sorted(name for name, condition in conditions_by_type(component).items() if condition.get("status") == "True")
     )
 
 

@@ -215,7 +215,7 @@ def _check_alternatives(client: Client, spec: ExaminationSpec, findings: CheckRe
         if len(kinds) < 2:
             continue
         lacking = {
-            value: [one for one in entry["required"][value] if not _find_kind(client, one)[0]] for value in kinds
+            value: [kind for kind in entry["required"][value] if not _find_kind(client, kind)[0]] for value in kinds
         }
         fitting = [value for value in kinds if not lacking[value]]
         for value in (value for value in entry["used"] if lacking[value]):

@@ -242,11 +242,11 @@ class RunCleanup:
                 for at, items in zip(todo, lists, strict=True)
             ]
             held = [
-                [labelled for labelled in each if self._deleted.keys() & set(labelled.owners)]
-                for each in objects_by_kind
+                [labelled for labelled in objects if self._deleted.keys() & set(labelled.owners)]
+                for objects in objects_by_kind
             ]
-            todo = [at for at, each in zip(todo, held, strict=True) if each]
-            left = [labelled for each in held for labelled in each]
+            todo = [at for at, objects in zip(todo, held, strict=True) if objects]
+            left = [labelled for objects in held for labelled in objects]
             if left and time.monotonic() >= deadline:
                 raise CleanupTimeout(
                     f"cleanup of run {self.run_id}: after {timeout:g} s there are still "

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_read
 _TRUTHS = {
     word: truth
     for truth, words in ((True, "y yes true on"), (False, "n no false off"))
-    for each in words.split()
-    for word in (each, each.capitalize(), each.upper())
+    for boolean in words.split()
+    for word in (boolean, boolean.capitalize(), boolean.upper())
 }
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
 _DIGITS = {16: re.compile("[0-9a-fA-F]+"), 8: re.compile("[0-7]+"), 2: re.compile("[01]+")}

@@ -41,7 +41,7 @@ class ServedSchemas:
     def _schema(self, api_version: str, kind: str) -> dict[str, Any] | None:
         group, _slash, version = api_version.rpartition("/")
         wanted = {"group": group, "version": version, "kind": kind}
-        return next((one for one in self._all(api_version).values() if wanted in one.get(_KIND, ())), None)
+        return next((schema for schema in self._all(api_version).values() if wanted in schema.get(_KIND, ())), None)
 
     def _all(self, api_version: str) -> dict[str, Any]:
         if api_version not in self._schemas:

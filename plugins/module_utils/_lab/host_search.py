@@ -258,7 +258,11 @@ def find_available_lab_resources(client: QuadsClient, search: HostSearch) -> dic
     if not hosts and (unknown := unknown_models(client, search.conditions)):
         raise InputError(unknown)
     if len(hosts) < search.count:
-        asked = [", ".join(f"{key}={value}" for key, value in each.items()) for each in search.conditions if each]
+        asked = [
+            ", ".join(f"{key}={value}" for key, value in condition.items())
+            for condition in search.conditions
+            if condition
+        ]
         with_conditions = f" with {'; '.join(asked)}" if asked else ""
         raise quads_errors.NotEnoughHosts(
             f"{len(hosts)} hosts{with_conditions} are free for "

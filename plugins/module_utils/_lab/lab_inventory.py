@@ -156,8 +156,8 @@ def _ansible_host_variables(
         "quads_assignment_id": part["assignment_id"],
         "quads_cloud": part["cloud"],
         "quads_model": about.get("model"),
-        "quads_macs": {each["name"]: str(each["mac_address"]).lower() for each in interfaces},
-        "quads_pxe_interfaces": [each["name"] for each in interfaces if each.get("pxe_boot")],
+        "quads_macs": {interface["name"]: str(interface["mac_address"]).lower() for interface in interfaces},
+        "quads_pxe_interfaces": [interface["name"] for interface in interfaces if interface.get("pxe_boot")],
         "quads_vlan": part["vlan"],
     }
     if node:

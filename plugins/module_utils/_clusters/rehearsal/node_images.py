@@ -266,8 +266,8 @@ def _oci_config_and_manifest(diff_id: str, blob: Mapping[str, Any], command: lis
     return config, manifest
 
 
-def _encode_json(thing: dict[str, Any]) -> bytes:
-    return json.dumps(thing, sort_keys=True).encode()
+def _encode_json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
 
 
 def _oci_content_descriptor(kind: str, content: bytes) -> dict[str, Any]:

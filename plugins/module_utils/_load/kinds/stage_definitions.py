@@ -209,11 +209,11 @@ def _stage_value_getter(kind: str, stage: dict[str, Any], faults: dict[str, str]
 def _combine_getters(
     kind: str, names: Sequence[str], getters: list[Getter]
 ) -> Callable[[dict[str, Any], Conditions], tuple[Value, ...]]:
-    def read(thing: dict[str, Any], conditions: Conditions) -> tuple[Value, ...]:
+    def read(resource: dict[str, Any], conditions: Conditions) -> tuple[Value, ...]:
         values: list[Value] = []
         try:
             for getter in getters:
-                values.append(getter(thing, conditions))
+                values.append(getter(resource, conditions))
         except Exception as error:
             raise DataError(f"stage '{names[len(values)]}' of {kind}: {type(error).__name__}: {error}") from error
         return tuple(values)
@@ -250,8 +250,8 @@ def _field_value_getter(path: list[str], equals: Any) -> Getter:
     if len(path) == 2:
         return _short_field(path[0], path[1], read)
 
-    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
-        value: Any = thing
+    def get(resource: dict[str, Any], _conditions: Conditions) -> Value:
+        value: Any = resource
         for key in path:
             if not isinstance(value, dict):
                 return None
@@ -270,8 +270,8 @@ def _time_or_truth(value: Any) -> Value:
 def _short_field(outer: str, inner: str, read: Callable[[Any], Value]) -> Getter:
     """_field_value_getter() for two keys, such as status.phase, without a loop."""
 
-    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
-        holder = thing.get(outer)
+    def get(resource: dict[str, Any], _conditions: Conditions) -> Value:
+        holder = resource.get(outer)
         return read(holder.get(inner)) if isinstance(holder, dict) else None
 
     return get
@@ -294,9 +294,9 @@ def compile_jmespath(where: str, text: str) -> Any:
 def _jmespath_getter(kind: str, stage: str, text: str, faults: dict[str, str]) -> Getter:
     compiled = compile_jmespath(f"stage '{stage}' of {kind}", text)
 
-    def get(thing: dict[str, Any], _conditions: Conditions) -> Value:
+    def get(resource: dict[str, Any], _conditions: Conditions) -> Value:
         try:
-            value = compiled.search(thing)
+            value = compiled.search(resource)
         except Exception as error:  # the types of this object do not fit, for example those of a status to be written
             faults.setdefault(stage, f"'{text}': {error}")
             return None
@@ -325,14 +325,14 @@ def _check_functions(node: Any, known: dict[str, Any]) -> None:
             _check_functions(child, known)
 
 
-def pod_gpu_count(thing: dict[str, Any]) -> float:
+def pod_gpu_count(resource: dict[str, Any]) -> float:
     """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu.
 
     The devices of a claim are not in the pod. Our templates say their number in an annotation.
     """
-    claimed = (thing["metadata"].get("annotations") or {}).get(run_labels.GPUS) if "metadata" in thing else None
+    claimed = (resource["metadata"].get("annotations") or {}).get(run_labels.GPUS) if "metadata" in resource else None
     count = float(claimed) if claimed is not None and claimed.isdigit() else 0.0
-    for container in (thing.get("spec") or {}).get("containers") or ():
+    for container in (resource.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):
                 count += parse_kube_quantity(asked)
@@ -345,9 +345,9 @@ def _message(holder: dict[str, Any]) -> str:
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def why_object_ended(thing: dict[str, Any], condition: dict[str, Any] | None) -> str:
+def why_object_ended(resource: dict[str, Any], condition: dict[str, Any] | None) -> str:
     """Return why an object ended: the message of the condition that says so, else of its status; empty if unknown."""
-    status = thing.get("status")
+    status = resource.get("status")
     return _message(condition or (status if isinstance(status, dict) else {}))
 
 

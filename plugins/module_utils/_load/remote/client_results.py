@@ -84,9 +84,9 @@ def joined_result(
     joined ledger must exist: the lateness is that of all workloads. Rates add up, because the clients send at the same
     time.
     """
-    each = [results[client] for client in sorted(results)]
+    ordered = [results[client] for client in sorted(results)]
     counts: Counter[str] = Counter()
-    for client_result in each:
+    for client_result in ordered:
         counts.update(client_result["counts"])
     recorded = _read_joined_ledger(request, lost)
     counts.update(recorded.outcomes.values())
@@ -99,26 +99,26 @@ def joined_result(
     late = recorded.late
     total = quantiles.percentile_summary([client_result for some in late.values() for client_result in some])
     result: dict[str, Any] = {
-        "changed": any(client_result["changed"] for client_result in each),
+        "changed": any(client_result["changed"] for client_result in ordered),
         "counts": counted,
-        "timed_out": any(client_result["timed_out"] for client_result in each),
-        "stopped": next((client_result["stopped"] for client_result in each if client_result["stopped"]), "")
+        "timed_out": any(client_result["timed_out"] for client_result in ordered),
+        "stopped": next((client_result["stopped"] for client_result in ordered if client_result["stopped"]), "")
         or _lost_clients_text(lost, unknown),
-        "waiting_for": [name for client_result in each for name in client_result["waiting_for"]][:_NAMED],
-        "refusals": _sum_client_refusals(each),
+        "waiting_for": [name for client_result in ordered for name in client_result["waiting_for"]][:_NAMED],
+        "refusals": _sum_client_refusals(ordered),
         "lateness": total,
         "max_lateness": request.max_lateness,
-        "held_back": sum(client_result["held_back"] for client_result in each),
-        "stolen": max((client_result["stolen"] or 0.0 for client_result in each), default=0.0),
+        "held_back": sum(client_result["held_back"] for client_result in ordered),
+        "stolen": max((client_result["stolen"] or 0.0 for client_result in ordered), default=0.0),
         "on_time": quantiles.on_time(total, request.max_lateness),
-        "rate": round(sum(client_result["rate"] for client_result in each), 3),
-        "load_seconds": max((client_result["load_seconds"] for client_result in each), default=0.0),
-        "repeated": dict(sum((Counter(client_result["repeated"]) for client_result in each), Counter())),
-        "sessions": max((client_result["sessions"] for client_result in each), default=0),
-        "events": sum(client_result["events"] for client_result in each),
-        "gaps": sum(client_result["gaps"] for client_result in each),
-        "sampling": each[0]["sampling"] if each else {},
-        "notes": sorted({note for client_result in each for note in client_result["notes"]}),
+        "rate": round(sum(client_result["rate"] for client_result in ordered), 3),
+        "load_seconds": max((client_result["load_seconds"] for client_result in ordered), default=0.0),
+        "repeated": dict(sum((Counter(client_result["repeated"]) for client_result in ordered), Counter())),
+        "sessions": max((client_result["sessions"] for client_result in ordered), default=0),
+        "events": sum(client_result["events"] for client_result in ordered),
+        "gaps": sum(client_result["gaps"] for client_result in ordered),
+        "sampling": ordered[0]["sampling"] if ordered else {},
+        "notes": sorted({note for client_result in ordered for note in client_result["notes"]}),
         "seconds": round(seconds, 3),
         "clients": [
             _client_result_summary(client, results[client], late.get(client, [])) for client in sorted(results)
@@ -174,9 +174,9 @@ def _read_joined_ledger(request: LoadSpec, lost: Mapping[int, str]) -> _JoinedLe
     return recorded
 
 
-def _sum_client_refusals(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _sum_client_refusals(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     total: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for row in (refusal for client_result in each for refusal in client_result["refusals"]):
+    for row in (refusal for client_result in results for refusal in client_result["refusals"]):
         known = total.setdefault((row["kind"], row["status"], row["reason"]), {**row, "count": 0})
         known["count"] += row["count"]
     return sorted(total.values(), key=lambda row: -int(row["count"]))[:_NAMED]

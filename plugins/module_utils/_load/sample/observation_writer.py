@@ -161,15 +161,15 @@ class ObservationWriter:
             event = self._decode_first(line)
         self.take(received, WATCH, event["type"], event["object"])
 
-    def take(self, received: float, how: str, event: str, thing: dict[str, Any]) -> None:
+    def take(self, received: float, how: str, event: str, resource: dict[str, Any]) -> None:
         """Process one event. ``how``: watch, list or relist."""
         self.events += 1
-        metadata = thing["metadata"]
+        metadata = resource["metadata"]
         uid = metadata["uid"]
         held = self._known.get(uid)
-        thing_conditions = conditions_by_type(thing)
-        values = self.kind.values(thing, thing_conditions)
-        reason = why_object_waits(thing_conditions, self.kind.awaited)
+        resource_conditions = conditions_by_type(resource)
+        values = self.kind.values(resource, resource_conditions)
+        reason = why_object_waits(resource_conditions, self.kind.awaited)
         if held is not None and values == held.values and event != "DELETED":
             self.tally.pending.note(uid, held.index, reason, self._pods)
             return
@@ -184,7 +184,7 @@ class ObservationWriter:
                 # Its owner may still arrive through another watch. Without owners it is not part of the load.
                 self.events -= 1
                 if owners:
-                    self.owner_index.wait(received, owners, lambda: self.take(received, how, event, thing))
+                    self.owner_index.wait(received, owners, lambda: self.take(received, how, event, resource))
                 return
         new, known = held is None, held
         if new and self.adopted is not None and how == WATCH and (event != "ADDED" or self._came_to_match(values)):
@@ -192,8 +192,8 @@ class ObservationWriter:
         if held is None or held.owners != hash(tuple(owners)):
             held = self._describe(uid, known.values if known is not None else self._nothing, metadata, index, owners)
             held.node = known.node if known is not None else ""
-        node = str((thing.get("spec") or {}).get("nodeName") or "") if self._pods else ""
-        self._change(received, how, event, uid, metadata["resourceVersion"], held, values, thing, new, node)
+        node = str((resource.get("spec") or {}).get("nodeName") or "") if self._pods else ""
+        self._change(received, how, event, uid, metadata["resourceVersion"], held, values, resource, new, node)
         if event != "DELETED":
             self._known[uid] = held
             self.tally.pending.note(uid, index, reason, self._pods)
@@ -221,7 +221,7 @@ class ObservationWriter:
         version: str,
         held: _KnownObject,
         values: tuple[Value, ...],
-        thing: dict[str, Any],
+        resource: dict[str, Any],
         new: bool,
         node: str,
     ) -> None:
@@ -237,10 +237,10 @@ class ObservationWriter:
                 kept.append(sys.intern(value) if isinstance(value, str) else value)
         if event == "DELETED":
             changed.update(dict.fromkeys(self.kind.at_deletion, True))
-        more = self._introduction(thing) if new else {}
+        more = self._introduction(resource) if new else {}
         if node and not held.node:
             more["node"] = held.node = sys.intern(node)
-        reason = self._reason(thing, changed)
+        reason = self._reason(resource, changed)
         if reason:
             more["reason"] = reason
         self._write(held.row(received, how, event, version, changed, more))
@@ -263,22 +263,22 @@ class ObservationWriter:
         """``named``: a mapping with namespace and name."""
         return _KnownObject(self.kind.kind, uid, values, named.get("namespace") or "", named["name"], index, owners)
 
-    def _introduction(self, thing: dict[str, Any]) -> dict[str, Any]:
+    def _introduction(self, resource: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that only the first row of an object has."""
         details: dict[str, Any] = {}
         if self._pods:
-            asked = pod_gpu_count(thing)
+            asked = pod_gpu_count(resource)
             if asked:
                 details["gpus"] = asked
-        if label_value(thing, run_labels.SIMULATED) == "true":
+        if label_value(resource, run_labels.SIMULATED) == "true":
             details["simulated"] = True
         return details
 
-    def _reason(self, thing: dict[str, Any], changed: dict[str, Value]) -> str | None:
+    def _reason(self, resource: dict[str, Any], changed: dict[str, Value]) -> str | None:
         for number, outcome in self.kind.ends.items():
             if outcome == "failed" and changed.get(self.kind.names[number]):
                 source = self.kind.definition["stages"][number].get("condition") or ""
-                return why_object_ended(thing, conditions_by_type(thing).get(source))[:1000] or None
+                return why_object_ended(resource, conditions_by_type(resource).get(source))[:1000] or None
         return None
 
     def _count(self, index: int | None, values: tuple[Value, ...], at: float) -> None:

@@ -268,12 +268,12 @@ class Sampler:
                 raise _error_naming_object(observer.kind.kind, payload[0].get("object"), error) from error
         elif what in (kind_follower.LIST, kind_follower.RELIST):
             present = self._listed.setdefault(number, set())
-            for thing in payload:
+            for resource in payload:
                 try:
-                    present.add(thing["metadata"]["uid"])
-                    observer.take(moment, what, "ADDED", thing)
+                    present.add(resource["metadata"]["uid"])
+                    observer.take(moment, what, "ADDED", resource)
                 except Exception as error:
-                    raise _error_naming_object(observer.kind.kind, thing, error) from error
+                    raise _error_naming_object(observer.kind.kind, resource, error) from error
         elif what == kind_follower.LISTED:
             observer.relisted(moment, payload[1], self._listed.pop(number, set()), payload[0])
             if payload[0] == kind_follower.LIST and self._probes is not None:
@@ -363,8 +363,8 @@ class Sampler:
             return True  # an error after close(); the first error was reported
 
 
-def _error_naming_object(kind: str, thing: Any, error: Exception) -> DataError:
-    metadata = thing.get("metadata") if isinstance(thing, dict) else None
+def _error_naming_object(kind: str, resource: Any, error: Exception) -> DataError:
+    metadata = resource.get("metadata") if isinstance(resource, dict) else None
     names = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
     why = error if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
     return DataError(f"{kind} {'/'.join(str(name) for name in names if name)} can't be read: {why}")

@@ -44,7 +44,7 @@ class ObjectsLeftOut:
         self._client = client
         self._request = request
         self._next = time.monotonic() + _LEFT_OUT_INTERVAL if request.label_selector or request.field_selector else inf
-        self._before = {thing["metadata"]["uid"] for thing in self._things()} if self._next < inf else set()
+        self._before = {item["metadata"]["uid"] for item in self._listed_objects()} if self._next < inf else set()
         if len(self._before) >= _MOST_LOOKED_AT:
             self._next = inf  # older objects that were not listed would look new
 
@@ -53,7 +53,7 @@ class ObjectsLeftOut:
         if self.sentence or time.monotonic() < self._next:
             return ""
         self._next = time.monotonic() + _LEFT_OUT_INTERVAL
-        new = [thing["metadata"] for thing in self._things() if thing["metadata"]["uid"] not in self._before]
+        new = [item["metadata"] for item in self._listed_objects() if item["metadata"]["uid"] not in self._before]
         if not new:
             return ""
         request = self._request
@@ -68,7 +68,7 @@ class ObjectsLeftOut:
         )
         return self.sentence
 
-    def _things(self) -> list[dict[str, Any]]:
+    def _listed_objects(self) -> list[dict[str, Any]]:
         """Return the metadata of at most _MOST_LOOKED_AT objects; none if they can't be read."""
         things: list[dict[str, Any]] = []
         first = self._request.kinds[0]

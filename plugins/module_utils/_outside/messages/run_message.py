@@ -53,7 +53,7 @@ def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
         conclusion = "cancelled"
     elif conclusion == "success" and status != "passed":
         conclusion = "failure"
-    held = [_format_held_resource(thing) for thing in run.record.get("held") or []]
+    held = [_format_held_resource(entry) for entry in run.record.get("held") or []]
     blocks = [
         _read_run_summary(run) or f"# {markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
         _failures_section(failures),
@@ -91,16 +91,16 @@ def _failures_section(failures: Sequence[str]) -> str:
     )
 
 
-def _format_held_resource(thing: Mapping[str, Any]) -> str:
-    until = f"until {thing['until']}" if thing.get("until") else "until it is given back"
-    return f"{thing.get('what')}, {until}"
+def _format_held_resource(entry: Mapping[str, Any]) -> str:
+    until = f"until {entry['until']}" if entry.get("until") else "until it is given back"
+    return f"{entry.get('what')}, {until}"
 
 
 def _held_resources_section(held: Sequence[str]) -> str:
     if not held:
         return ""
     text = "The file GIVE_BACK in the run directory contains the command that gives it back."
-    return "\n".join(["## Still held", "", *(f"- {markdown_line(thing)}" for thing in held), "", text])
+    return "\n".join(["## Still held", "", *(f"- {markdown_line(entry)}" for entry in held), "", text])
 
 
 def _links_section(run: Run, links: Mapping[str, str]) -> str:
