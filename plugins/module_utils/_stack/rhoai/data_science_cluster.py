@@ -265,22 +265,21 @@ class DataScience:
             "metadata": {"name": name, "labels": {run_labels.RUN: self.wanted.run_id}},
             "spec": spec,
         }
+        if not check:
+            # Apply instead of create: the operator may create its own one at the same moment.
+            try:
+                self.cache.note(kind, self.client.apply(manifest))
+            except ApiError as error:
+                # Its webhook allows only one, and refuses this if it was a moment earlier.
+                there = self.client.get(self.client.kind_of(manifest), name) if error.status == 403 else None
+                if there is None or not self._mine(there):
+                    raise
+                labels = {run_labels.RUN: self.wanted.run_id}
+                self._patch(there, {"metadata": {"labels": labels}, "spec": spec}, "changed", check)
+                return
+            self.say(f"created {kind} {name}")
         self.changes.append(f"created {kind} {name}")
         self.diff.created(manifest)
-        if check:
-            return
-        # Apply instead of create: the operator may create its own one at the same moment.
-        try:
-            self.cache.note(kind, self.client.apply(manifest))
-        except ApiError as error:
-            # Its webhook allows only one, and refuses this if it was a moment earlier.
-            there = self.client.get(self.client.kind_of(manifest), name) if error.status == 403 else None
-            if there is None or not self._mine(there):
-                raise
-            labels = {run_labels.RUN: self.wanted.run_id}
-            self._patch(there, {"metadata": {"labels": labels}, "spec": spec}, "changed", check)
-            return
-        self.say(f"created {kind} {name}")
 
     def _patch(self, resource: dict[str, Any], patch: dict[str, Any], what: str, check: bool) -> None:
         self.changes.append(f"{what} {format_object_title(resource)}")
