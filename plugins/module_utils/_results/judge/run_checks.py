@@ -96,6 +96,7 @@ OTHER = frozenset(
         "SecretFound",
         "SettingsError",
         "TooLarge",
+        "UnknownKindError",
         "WaitTimeout",
     }
 )
