@@ -18,11 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, yaml_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    SeatrialError,
+    WaitTimeout,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import INDEX_PLACEHOLDER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_injector
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_ledger
 
 from . import deletion_order
 from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
@@ -151,13 +156,43 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
             if spec.unreachable == "fail":
                 raise
             return _unreachable_cluster_result(spec, say, str(error))
-        if spec.run_dir and not spec.verify and not spec.dry:
-            for folder in sorted(path.parent for path in Path(spec.run_dir).glob(f"points/*/{failure_injector.FILE}")):
-                failure_injector.give_back(client, folder, say)
+        undone, failed = _undo_failures(client, spec, say)
         known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
         sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
         with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):
-            return _clean_reachable_cluster(spec, sweep, say)
+            result = _clean_reachable_cluster(spec, sweep, say)
+        if failed is not None:
+            raise failed
+        return {**result, "changed": result["changed"] or undone > 0}
+
+
+def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]) -> tuple[int, SeatrialError | None]:
+    """Undo the failures that a killed load left on this server; return how many, and the first error of a point.
+
+    Nothing is undone in check mode. Raises SeatrialError with verify if any are left.
+    """
+    if not spec.run_dir:
+        return 0, None
+    left = failure_ledger.open_failures_of_run(Path(spec.run_dir))
+    here, undone = client.access.server, 0
+    first: SeatrialError | None = None
+    for folder in dict.fromkeys(folder for folder, row in left if row["server"] == here):
+        if spec.verify:
+            names = [f"{row['kind']} of {row['target']}" for _folder, row in left if row["server"] == here]
+            raise SeatrialError(
+                f"run {spec.run_id} still has failures that were not undone: {formats.format_list(names)}"
+            )
+        if spec.dry:
+            say(f"would undo the failures that the load of point {folder.name} had left")
+            continue
+        try:
+            undone += failure_ledger.give_back(client, folder, say)
+        except SeatrialError as error:
+            first = first or error
+    for server in sorted({row["server"] for _folder, row in left} - {here}):
+        number = formats.format_count(sum(row["server"] == server for _folder, row in left), "failure")
+        say(f"{number} of this run on {server} not undone: this is the cleanup of {here}")
+    return undone, first
 
 
 def _clean_reachable_cluster(spec: CleanupSpec, sweep: RunCleanup, say: Callable[[str], None]) -> dict[str, Any]:

@@ -22,18 +22,19 @@ _STATED = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _SHORT = ("cpu", "memory", "ephemeral-storage")
 
 
-def pod_templates(thing: Any) -> Iterator[dict[str, Any]]:
-    """Yield the spec of each pod template in an object, wherever its kind has them."""
-    if isinstance(thing, list):
-        for one in thing:
-            yield from pod_templates(one)
-    elif isinstance(thing, dict):
-        for key, value in thing.items():
-            spec = value.get("spec") if key == "template" and isinstance(value, dict) else None
+def pod_templates(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the spec of each pod template in an object, wherever its kind has them: workerTemplate, podTemplate."""
+    if isinstance(value, list):
+        for element in value:
+            yield from pod_templates(element)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            named = key.lower().endswith("template") and isinstance(inner, dict)
+            spec = inner.get("spec") if named else None
             if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
                 yield spec
             else:
-                yield from pod_templates(value)
+                yield from pod_templates(inner)
 
 
 def why_never_created(

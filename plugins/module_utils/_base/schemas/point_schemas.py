@@ -203,15 +203,18 @@ POINT: dict[str, dict[str, Any]] = {
                     "pods": {"type": "array", "items": FREE},
                 }
             ),
+            # left: namespace/name of pods that were not stopped or evicted in time
             "injected": object_schema(
-                {"number": COUNT, "target": TEXT, "intended": MOMENT, "sent": MOMENT, "answered": MOMENT}
+                {"number": COUNT, "target": TEXT, "intended": MOMENT, "sent": MOMENT, "answered": MOMENT},
+                {"left": TEXTS},
             ),
             # changed: whether there was something to undo
             "undone": object_schema(
                 {"number": COUNT, "target": TEXT, "sent": MOMENT, "answered": MOMENT, "changed": TRUTH}
             ),
             "skipped": object_schema({"number": COUNT, "kind": TEXT, "reason": TEXT}),
-            # a node that has changed: ready is True, False or Unknown; taints as key:effect
+            # a node that has changed: ready is True, False or Unknown; taints as key:effect. resource_version is empty
+            # if the change was found by listing the nodes again.
             "node": object_schema(
                 {
                     "received": MOMENT,

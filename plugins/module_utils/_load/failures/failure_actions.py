@@ -11,15 +11,16 @@ its lease is held until then, and KWOK takes over a lease that has expired.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from http import HTTPStatus
 from math import ceil
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
 from .failure_schedule import (
     CONTAINER_OOM,
@@ -32,6 +33,8 @@ from .failure_schedule import (
     PlannedFailure,
 )
 
+#: Namespace and name of a pod.
+Pod = tuple[str, str]
 #: Namespace of the leases of nodes.
 LEASES = "kube-node-lease"
 #: Annotation of a node, or of a pod on a lost node, with the mark of the failure; that of a pod that KWOK has stopped.
@@ -44,29 +47,67 @@ _PAUSE = 1.0
 _HELD_WITHIN = 10.0
 
 
-def check_nodes(client: Client, failures: list[PlannedFailure]) -> None:
-    """Raise InputError for a failure that no node of the cluster can have."""
-    listed: dict[str, list[dict[str, Any]]] = {}
-    for failure in failures:
-        of_nodes = failure.selector if failure.kind in OF_NODES else ""
-        if of_nodes not in listed:
-            listed[of_nodes] = client.list(client.kind("v1", "Node"), label_selector=of_nodes)[0]
-        nodes = listed[of_nodes]
-        if not nodes:
-            raise InputError(f"failures: no node has the labels '{of_nodes}' of a {failure.kind}")
-        if failure.kind in SIMULATED_ONLY and not any(label_value(node, run_labels.SIMULATED) for node in nodes):
+def check_nodes(client: Client, failures: Sequence[PlannedFailure]) -> None:
+    """Raise InputError for a failure that no node of the cluster can have, or whose selector is none."""
+    for kind, selector in sorted({(failure.kind, failure.selector) for failure in failures}):
+        # A selector of pods is sent here too, because the server says whether it is one.
+        nodes = _list_nodes(client, kind, selector)
+        if kind in OF_NODES and not nodes:
+            raise InputError(f"failures: no node has the labels '{selector}' of a {kind}")
+        if kind not in OF_NODES and selector:
+            nodes = _list_nodes(client, kind, "")
+        simulated = [node for node in nodes if label_value(node, run_labels.SIMULATED)]
+        if kind in SIMULATED_ONLY and not simulated:
             raise InputError(
-                f"failures: {failure.kind} is possible only on simulated nodes, and {client.access.server} has none of"
+                f"failures: {kind} is possible only on simulated nodes, and {client.access.server} has none of"
                 " them; use node_drained or pod_killed, or a rehearsal cluster"
             )
+        if kind == NODE_LOST:
+            _check_leases(client, [node["metadata"]["name"] for node in simulated])
+        if kind == GPU_LOST and not any(map(count_gpus, simulated)):
+            where = f" with the labels '{selector}'" if selector else ""
+            raise InputError(f"failures: no simulated node{where} offers a GPU ({GPU}) that a {kind} could take")
+
+
+def _list_nodes(client: Client, kind: str, selector: str) -> list[dict[str, Any]]:
+    try:
+        return client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+    except ApiError as error:
+        if error.status != HTTPStatus.BAD_REQUEST:
+            raise
+        raise InputError(f"failures: selector '{selector}' of a {kind} is no label selector: {error}") from error
+
+
+def _check_leases(client: Client, names: list[str]) -> None:
+    leases = client.list(client.kind("coordination.k8s.io/v1", "Lease"), LEASES)[0]
+    renewed = {lease["metadata"]["name"] for lease in leases if lease["spec"].get("renewTime")}
+    if missing := [name for name in names if name not in renewed]:
+        raise InputError(
+            f"failures: {formats.format_list(missing, 3)} can't be lost, because nothing renews a lease of that name in"
+            f" namespace {LEASES}"
+        )
+
+
+def can_fail(node: dict[str, Any], kind: str) -> bool:
+    """Return whether a node can have a failure of this kind now: it is Ready, and has none of any run."""
+    if not is_condition_true(node, "Ready") or MARK in (node["metadata"].get("annotations") or {}):
+        return False
+    if kind in SIMULATED_ONLY and not label_value(node, run_labels.SIMULATED):
+        return False
+    return kind != GPU_LOST or count_gpus(node) > 0
+
+
+def count_gpus(node: dict[str, Any]) -> int:
+    """Return the number of GPUs that a node offers."""
+    return int((node.get("status") or {}).get("allocatable", {}).get(GPU, "0"))
 
 
 def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     if kind == NODE_LOST:
         lease = _get_lease(client, name)
-        if lease is None:
-            raise InputError(f"node {name} has no lease in namespace {LEASES}, so it can't be lost")
+        if lease is None or not lease["spec"].get("renewTime"):
+            raise InputError(f"node {name} has no renewed lease in namespace {LEASES}, so it can't be lost")
         return {"holder": lease["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
         return {"unschedulable": bool(_get_node(client, name)["spec"].get("unschedulable"))}
@@ -76,24 +117,28 @@ def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     return {}
 
 
-def inject(client: Client, failure: Mapping[str, Any], pods: list[tuple[str, str]]) -> None:
-    """Do to the target what the row ``inject`` says. pods: (namespace, name) of the load's pods that it concerns.
+def inject(
+    client: Client, failure: Mapping[str, Any], pods: list[Pod], halted: Callable[[], bool] = lambda: False
+) -> list[Pod]:
+    """Do to the target what the row ``inject`` says; return the pods that it could not stop or evict in time.
 
+    pods: (namespace, name) of the load's pods that it concerns. halted: whether waiting for pods has to end.
     Raises ApiError, AccessError.
     """
     name = failure["target"]
+    left: list[Pod] = []
     if failure["kind"] == NODE_LOST:
-        _hold(client, pods, failure["mark"])
+        left = _hold(client, pods, failure["mark"], halted)
         lease = _get_lease(client, name) or {"spec": {}}
         last = datetime.fromisoformat(lease["spec"]["renewTime"])
-        # The lease counts from its last renewal, which stays, because a new one would be a sign of life.
+        # The lease counts from its last renewal, which stays: a new one would show that the node is alive.
         held = (datetime.now(timezone.utc) - last).total_seconds() + (failure["duration"] or LONGEST)
         spec = {"holderIdentity": failure["mark"], "leaseDurationSeconds": max(1, ceil(held))}
         _patch(client, _lease_path(client, name), {"spec": spec})
     elif failure["kind"] == NODE_DRAINED:
         marks = {"annotations": {MARK: failure["mark"]}}
         _patch(client, _node_path(client, name), {"metadata": marks, "spec": {"unschedulable": True}})
-        _evict(client, pods, failure["duration"] or LONGEST)
+        left = _evict(client, pods, failure["duration"] or LONGEST, halted)
     elif failure["kind"] == GPU_LOST:
         _patch(client, _node_path(client, name), {"metadata": {"annotations": {MARK: failure["mark"]}}})
         less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
@@ -104,10 +149,20 @@ def inject(client: Client, failure: Mapping[str, Any], pods: list[tuple[str, str
     else:
         for namespace, pod in pods:
             client.delete(client.kind("v1", "Pod"), pod, namespace, {"gracePeriodSeconds": 0})
+    return left
 
 
 def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
+    try:
+        return _undo(client, failure)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:  # the node was deleted in between
+            raise
+        return False
+
+
+def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
     name = failure["target"]
     if failure["kind"] == NODE_LOST:
         _release(client, failure)
@@ -133,16 +188,17 @@ def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     return True
 
 
-def _hold(client: Client, pods: list[tuple[str, str]], mark: str) -> None:
-    """Have KWOK stop the containers of pods that run on a node, as long as it still serves the node."""
+def _hold(client: Client, pods: list[Pod], mark: str, halted: Callable[[], bool]) -> list[Pod]:
+    """Have KWOK stop the containers of pods on a node, as long as it still serves the node; return those that run."""
     for namespace, pod in pods:
         _annotate_pod(client, namespace, pod, {MARK: mark})
     deadline = time.monotonic() + _HELD_WITHIN
     left = list(pods)
-    while left and time.monotonic() < deadline:
-        left = [place for place in left if not _is_held(client, *place)]
-        if left:
-            time.sleep(0.05)
+    while left := [place for place in left if not _is_held(client, *place)]:
+        if time.monotonic() >= deadline or halted():
+            break
+        time.sleep(0.05)
+    return left
 
 
 def _is_held(client: Client, namespace: str, name: str) -> bool:
@@ -164,15 +220,15 @@ def _annotate_pod(client: Client, namespace: str, name: str, annotations: dict[s
     try:
         _patch(client, client.kind("v1", "Pod").path(namespace, name), {"metadata": {"annotations": annotations}})
     except ApiError as error:
-        if error.status != 404:  # it has just gone
+        if error.status != HTTPStatus.NOT_FOUND:  # it has just been deleted
             raise
 
 
-def _evict(client: Client, pods: list[tuple[str, str]], patience: float) -> None:
-    """Evict pods; one whose disruption budget refuses is asked again until ``patience`` seconds have passed."""
+def _evict(client: Client, pods: list[Pod], patience: float, halted: Callable[[], bool]) -> list[Pod]:
+    """Evict pods; return those that their disruption budget has refused for ``patience`` seconds."""
     deadline = time.monotonic() + min(patience, 10.0)
     left = list(pods)
-    while left:
+    while True:
         refused = []
         for namespace, pod in left:
             path = f"{client.kind('v1', 'Pod').path(namespace, pod)}/eviction"
@@ -180,13 +236,14 @@ def _evict(client: Client, pods: list[tuple[str, str]], patience: float) -> None
             try:
                 client.request("POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
             except ApiError as error:
-                if error.status == 429 and time.monotonic() < deadline:
+                if error.status == HTTPStatus.TOO_MANY_REQUESTS:
                     refused.append((namespace, pod))
-                elif error.status not in (404, 429):
+                elif error.status != HTTPStatus.NOT_FOUND:
                     raise
         left = refused
-        if left:
-            time.sleep(_PAUSE)
+        if not left or halted() or time.monotonic() >= deadline:
+            return left
+        time.sleep(_PAUSE)
 
 
 def _end_containers(client: Client, namespace: str, name: str) -> None:
@@ -206,7 +263,11 @@ def _end_containers(client: Client, namespace: str, name: str) -> None:
         for name in ("Ready", "ContainersReady")
     ]
     status = {"phase": "Failed", "containerStatuses": containers, "conditions": conditions}
-    client.request("PATCH", f"{kind.path(namespace, name)}/status", {"status": status}, content_type=_STRATEGIC)
+    try:
+        client.request("PATCH", f"{kind.path(namespace, name)}/status", {"status": status}, content_type=_STRATEGIC)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:  # it has just been deleted
+            raise
 
 
 def _lease_path(client: Client, name: str) -> str:

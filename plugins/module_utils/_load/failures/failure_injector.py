@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Injects the failures of a load at their times, and undoes them when their time or the load is over.
 
-``failures.jsonl`` in the directory of the point is their ledger. A row ``inject`` is synced to disk before anything is
-changed, so a killed process leaves no unknown failure: the next call on the directory, or the cleanup of the run,
-undoes what no row ``undone`` closes. Beside the load, all nodes are watched; each change of their readiness, taints and
-GPUs is a row ``node``.
+``failures.jsonl`` in the directory of the point is their ledger (failure_ledger.py). Beside the load, all nodes are
+watched; each change of their readiness, taints and GPUs is a row ``node``.
 """
 
 from __future__ import annotations
@@ -15,89 +13,30 @@ import heapq
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    ApiError,
-    SeatrialError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import failure_actions
-from .failure_schedule import OF_NODES, PlannedFailure, choose_targets
+from . import failure_actions, failure_ledger
+from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
+from .failure_schedule import CONTAINER_OOM, GPU_LOST, OF_NODES, SIMULATED_ONLY, PlannedFailure, choose_targets
 
-SCHEMA = "failures/1"
-FILE = "failures.jsonl"
-INJECT, INJECTED, UNDONE = "inject", "injected", "undone"
 _TIMEOUT = 30.0
-#: Pause before a watch of the nodes, or an undoing, is tried again, seconds; attempts to undo.
-_PAUSE, _ATTEMPTS = 1.0, 5
-
-
-def open_failures(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows ``inject`` that no row ``undone`` closes, of failures that can be undone."""
-    left: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in rows:
-        key = (row.get("number", -1), row.get("target", ""))
-        if row["type"] == INJECT and row["kind"] in OF_NODES:
-            left[key] = row
-        elif row["type"] == UNDONE:
-            left.pop(key, None)
-    return list(left.values())
-
-
-def read_failures(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of failures; none if it does not exist."""
-    return list(files.read_lines(path)) if path.exists() else []
-
-
-def give_back(client: Client, point_dir: Path, say: Callable[[str], None]) -> int:
-    """Undo what a killed load left open in a point, on this API server; return how many failures.
-
-    Raises OwnershipError, AccessError, ApiError.
-    """
-    path = point_dir / FILE
-
-    def left_here() -> list[dict[str, Any]]:
-        return [row for row in open_failures(read_failures(path)) if row["server"] == client.access.server]
-
-    if not left_here():
-        return 0
-    log = JsonlAppender(path, SCHEMA, "load with failures")
-    try:
-        clock = MonotonicWallClock.start()
-        left = left_here()
-        for row in left:
-            _undo_and_record(client, row, log, clock)
-        say(f"undid {formats.format_count(len(left), 'failure')} that the load of point {point_dir.name} had left")
-        return len(left)
-    finally:
-        log.close()
-
-
-def _undo_and_record(client: Client, row: dict[str, Any], log: JsonlAppender, clock: MonotonicWallClock) -> None:
-    for attempt in range(_ATTEMPTS):
-        sent = clock.now()
-        try:
-            changed = failure_actions.undo(client, row)
-            break
-        except (AccessError, ApiError, Broken) as error:
-            if attempt == _ATTEMPTS - 1 or (isinstance(error, ApiError) and not error.busy):
-                raise
-            time.sleep(_PAUSE)
-    moments = {"sent": round(sent, 6), "answered": round(clock.now(), 6)}
-    log.write({"type": UNDONE, "number": row["number"], "target": row["target"], **moments, "changed": changed})
+#: Pause before the nodes are watched again, seconds.
+_PAUSE = 1.0
+#: Number and target of an injected failure.
+Key = tuple[int, str]
 
 
 class FailureInjector:
@@ -112,32 +51,37 @@ class FailureInjector:
         point: str,
         seed: int,
         planned: list[PlannedFailure],
+        say: Callable[[str], None],
     ) -> None:
         self._client = Client(access, _TIMEOUT)
         self._watcher = Client(access, _TIMEOUT)
         self._clock, self._run, self._point, self._seed = clock, run, point, seed
-        self._path, self._planned = point_dir / FILE, planned
+        self._path, self._planned, self._say = point_dir / failure_ledger.FILE, planned, say
         self._log: JsonlAppender | None = None
         self._halt = threading.Event()
         self._threads: list[SignalBlockingThread] = []
         self._watch: WatchConnection | None = None
         self._error: Exception | None = None
-        self._open: dict[tuple[int, str], dict[str, Any]] = {}
+        self._open: dict[Key, dict[str, Any]] = {}
+        self._busy: Key | None = None  # what the thread of the failures injects or undoes
         self.injected: Counter[str] = Counter()  # by kind
         self.skipped = 0
 
     def open(self) -> None:
         """Open the file, undo what an earlier session left, and watch the nodes. Raises ApiError, OwnershipError."""
         self._log = JsonlAppender(self._path, SCHEMA, "load with failures")
-        past = read_failures(self._path)
+        past = failure_ledger.read_failures(self._path)
         self._log.write(files.session_line(SCHEMA, self._run, self._point, self._clock))
-        for row in open_failures(past):
-            _undo_and_record(self._client, row, self._log, self._clock)
-        done = {row["number"] for row in past if row["type"] in (INJECT, "skipped")}
-        if not any(row["type"] == "schedule" for row in past):
+        server = self._client.access.server
+        left = [row for row in failure_ledger.open_failures(past) if row["server"] == server]
+        failure_ledger.undo_failures(self._client, left, self._log, self._clock)
+        if not any(row["type"] == SCHEDULE for row in past):
             rows = [failure.row() for failure in self._planned]
-            self._log.write({"type": "schedule", "seed": self._seed, "failures": rows})
-        self._planned = [failure for failure in self._planned if failure.number not in done]
+            self._log.write({"type": SCHEDULE, "seed": self._seed, "failures": rows})
+        kinds = {row["number"]: row["kind"] for row in past if row["type"] in (INJECT, SKIPPED)}
+        self.injected.update(kinds[row["number"]] for row in past if row["type"] == INJECTED)
+        self.skipped = sum(row["type"] == SKIPPED for row in past)
+        self._planned = [failure for failure in self._planned if failure.number not in kinds]
         kind = self._watcher.kind("v1", "Node")
         nodes, version = self._watcher.list(kind)
         states = {node["metadata"]["name"]: _node_state(node) for node in nodes}
@@ -154,25 +98,41 @@ class FailureInjector:
             raise self._error
 
     def close(self) -> None:
-        """Inject nothing more and undo what is still open. Raises ApiError, AccessError if that fails."""
+        """Inject nothing more and undo what is still open, each failure whether or not another one can be undone.
+
+        Raises ApiError, AccessError if that fails; WaitTimeout if an injection does not end. All is closed then, too.
+        """
         self._halt.set()
         if self._log is None:
             return
-        for thread in self._threads[1:]:
-            thread.join(_TIMEOUT)
-        try:
-            for row in list(self._open.values()):
-                self._undo(row)
-        finally:
-            if self._watch is not None:
-                self._watch.close()
-            for thread in self._threads[:1]:
-                thread.join(_PAUSE * 2)
-            self._log.write({"type": "end", "at": round(self._clock.now(), 6)})
-            self._log.sync()
-            self._log.close()
-            self._client.close()
-            self._watcher.close()
+        with ExitStack() as closing:
+            closing.callback(self._client.close)
+            closing.callback(self._watcher.close)
+            closing.callback(self._close_log, self._log)
+            closing.callback(self._stop_watch)
+            for thread in self._threads[1:]:
+                thread.join(_TIMEOUT)
+            # It may still reach the server: what it changes would stay if it was recorded as undone now.
+            busy = self._busy if any(thread.is_alive() for thread in self._threads[1:]) else None
+            left = [row for key, row in list(self._open.items()) if key != busy]
+            failure_ledger.undo_failures(self._client, left, self._log, self._clock)
+            if busy is not None:
+                raise WaitTimeout(
+                    f"failure {busy[0]} of {busy[1]} is still being injected or undone after {_TIMEOUT:g} s; phase"
+                    " cleanup of the run undoes it"
+                )
+
+    def _stop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        for thread in self._threads[:1]:
+            thread.join(_PAUSE * 2)
+
+    def _close_log(self, log: JsonlAppender) -> None:
+        with ExitStack() as closing:
+            closing.callback(log.close)
+            log.write({"type": "end", "at": round(self._clock.now(), 6)})
+            log.sync()
 
     def summary(self) -> dict[str, int]:
         """Return how many failures were injected, by kind, and how many were skipped."""
@@ -203,7 +163,7 @@ class FailureInjector:
                 return
             heapq.heappop(due)
             if number >= 0:
-                self._undo(self._open[number, target])
+                self._undo((number, target))
                 continue
             failure = todo[-1 - number]
             for name in self._inject(failure, at):
@@ -216,10 +176,12 @@ class FailureInjector:
         targets = choose_targets(failure, self._candidates(failure, pods), self._seed)
         if not targets:
             self.skipped += 1
-            text = "no node runs a pod of the load" if failure.kind in OF_NODES else "no pod of the load runs"
-            self._write({"type": "skipped", "number": failure.number, "kind": failure.kind, "reason": text})
+            reason = _why_skipped(failure)
+            self._write({"type": SKIPPED, "number": failure.number, "kind": failure.kind, "reason": reason})
         undone_later = []
         for target in targets:
+            if self._halt.is_set():
+                break
             hit = [pod for pod in pods if target in (pod["node"], f"{pod['namespace']}/{pod['name']}")]
             self._inject_into(failure, target, hit, intended)
             if failure.kind in OF_NODES:
@@ -227,28 +189,35 @@ class FailureInjector:
         return undone_later
 
     def _inject_into(self, failure: PlannedFailure, target: str, hit: list[dict[str, str]], intended: float) -> None:
-        mark = f"{self._run}-{self._point}-{failure.number}"
         row = {
             "type": INJECT,
             "number": failure.number,
             "kind": failure.kind,
             "target": target,
-            "mark": mark,
+            "mark": f"{self._run}-{self._point}-{failure.number}",
             "server": self._client.access.server,
             "duration": failure.duration,
             "before": failure_actions.read_state(self._client, failure.kind, target),
             "pods": hit,
         }
+        key = (failure.number, target)
+        self._busy = key
         self._write(row)
         self._log_sync()
         if failure.kind in OF_NODES:
-            self._open[failure.number, target] = row
+            self._open[key] = row
         sent = time.monotonic()
-        failure_actions.inject(self._client, row, [(pod["namespace"], pod["name"]) for pod in hit])
+        places = [(pod["namespace"], pod["name"]) for pod in hit]
+        left = failure_actions.inject(self._client, row, places, self._halt.is_set)
+        self._busy = None
         moments = (("intended", intended), ("sent", sent), ("answered", time.monotonic()))
-        dated = {key: round(self._clock.from_monotonic(moment), 6) for key, moment in moments}
-        self._write({"type": INJECTED, "number": failure.number, "target": target, **dated})
+        dated = {moment: round(self._clock.from_monotonic(value), 6) for moment, value in moments}
+        names = [f"{namespace}/{name}" for namespace, name in left]
+        self._write({"type": INJECTED, "number": failure.number, "target": target, **dated, "left": names})
         self.injected[failure.kind] += 1
+        if names:
+            what = "evicted" if failure.kind not in SIMULATED_ONLY else "stopped"
+            self._say(f"{failure.kind} of {target}: not {what} in time: {formats.format_list(names)}")
 
     def _pods(self, failure: PlannedFailure) -> list[dict[str, str]]:
         """Return the pods of the load that run, those with the labels of the failure if it is one of pods."""
@@ -265,55 +234,57 @@ class FailureInjector:
                 "node": pod["spec"].get("nodeName") or "",
             }
             for pod in pods
+            # A kubelet would restart the containers of other pods, and nothing simulates that.
             if not pod["metadata"].get("deletionTimestamp")
+            and (failure.kind != CONTAINER_OOM or pod["spec"].get("restartPolicy") == "Never")
         ]
 
     def _candidates(self, failure: PlannedFailure, pods: list[dict[str, str]]) -> list[str]:
         """Return what a failure may hit: nodes that run pods of the load and have no failure, or such pods."""
-        needs_simulated = failure.kind in failure_actions.SIMULATED_ONLY
         selector = failure.selector if failure.kind in OF_NODES else ""
         nodes = self._client.list(self._client.kind("v1", "Node"), label_selector=selector)[0]
-        names = {
-            node["metadata"]["name"] for node in nodes if not needs_simulated or label_value(node, run_labels.SIMULATED)
-        }
-        # What a failure has taken along can't fail once more.
+        names = {node["metadata"]["name"] for node in nodes if failure_actions.can_fail(node, failure.kind)}
+        # A lost node is Ready until the node controller has noticed it.
         names -= {target for _number, target in self._open}
         if failure.kind not in OF_NODES:
             return [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["node"] in names]
         return sorted(names & {pod["node"] for pod in pods})
 
-    def _undo(self, row: dict[str, Any]) -> None:
+    def _undo(self, key: Key) -> None:
         if self._log is not None:
-            _undo_and_record(self._client, row, self._log, self._clock)
-        del self._open[row["number"], row["target"]]
+            self._busy = key
+            failure_ledger.undo_failure(self._client, self._open[key], self._log, self._clock)
+            del self._open[key]
+            self._busy = None
 
     def _follow_nodes(self, version: str, states: dict[str, dict[str, Any]]) -> None:
-        """Write a row for each change of a node until the load is over."""
+        """Write a row for each change of a node until the load is over. Raises DataError if a row can't be written."""
         kind = self._watcher.kind("v1", "Node")
         while not self._halt.is_set() or self._open:
             try:
                 if not version:
                     nodes, version = self._watcher.list(kind)
                     for node in nodes:
-                        self._see_node(node, states)
+                        # It has changed some time before: its resourceVersion may be that of a later change.
+                        self._see_node(node, states, dated=False)
                 self._watch = WatchConnection(self._watcher, kind, version)
                 for event in watch_events(self._watch):
                     node = event["object"]
                     version = node["metadata"]["resourceVersion"]
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._see_node(node, states)
-            except (SeatrialError, Broken, OSError, ValueError):
+            except (AccessError, ApiError, OSError, ValueError):
                 version = ""  # list again: a change that was missed is seen late, and its interval is wider
                 if self._halt.wait(_PAUSE):
                     return
 
-    def _see_node(self, node: dict[str, Any], states: dict[str, dict[str, Any]]) -> None:
+    def _see_node(self, node: dict[str, Any], states: dict[str, dict[str, Any]], dated: bool = True) -> None:
         name, state = node["metadata"]["name"], _node_state(node)
         if states.get(name) != state:
-            states[name] = state
-            version = node["metadata"]["resourceVersion"]
+            version = node["metadata"]["resourceVersion"] if dated else ""
             received = round(self._clock.now(), 6)
             self._write({"type": "node", "received": received, "name": name, "resource_version": version, **state})
+            states[name] = state
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._log is not None:
@@ -332,3 +303,15 @@ def _node_state(node: dict[str, Any]) -> dict[str, Any]:
         "taints": sorted(f"{taint['key']}:{taint['effect']}" for taint in spec.get("taints") or ()),
         "gpus": str((status.get("allocatable") or {}).get(failure_actions.GPU, "0")),
     }
+
+
+def _why_skipped(failure: PlannedFailure) -> str:
+    """Return why a failure had no target."""
+    simulated = "simulated " if failure.kind in SIMULATED_ONLY else ""
+    gpus = " with GPUs" if failure.kind == GPU_LOST else ""
+    labels = f" with the labels '{failure.selector}'" if failure.selector else ""
+    node = f"{simulated}node{gpus}"
+    if failure.kind in OF_NODES:
+        return f"no {node}{labels} that is Ready and has no failure runs a pod of the load"
+    policy = " and restartPolicy Never" if failure.kind == CONTAINER_OOM else ""
+    return f"no pod of the load{labels}{policy} runs on a {node} that is Ready and has no failure"

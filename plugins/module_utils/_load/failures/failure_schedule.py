@@ -123,5 +123,5 @@ def choose_targets(failure: PlannedFailure, candidates: Sequence[str], seed: int
     is the same for the same candidates in any order, and hardly changes if a few candidates differ.
     """
     rank = {name: uniform_number_by_index(failure.number, seed, f"failure target {name}") for name in set(candidates)}
-    wanted = ceil(failure.share * len(rank)) if failure.share else failure.count
+    wanted = ceil(failure.share * len(rank) - 1e-9) if failure.share else failure.count
     return sorted(rank, key=lambda name: (rank[name], name))[:wanted]

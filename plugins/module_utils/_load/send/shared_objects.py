@@ -92,6 +92,8 @@ def _await_ready(
     client: Client, template: RenderedTemplate, condition: dict[str, Any], say: Callable[[str], None]
 ) -> None:
     """Wait for a condition of the shared objects of a kind."""
+    from jmespath.exceptions import JMESPathError  # it is needed for conditions only
+
     expression = compile_jmespath(f"template '{template.template.name}', ready", condition["jmespath"])
     timeout = float(condition.get("timeout") or _READY)
     for manifest in template.shared:
@@ -101,8 +103,11 @@ def _await_ready(
 
         def look(kind: Any = kind, meta: Any = meta, title: str = title) -> tuple[bool | None, str]:
             live = client.get(kind, meta["name"], meta["namespace"])
-            if live is not None and expression.search(live):
-                return True, ""
+            try:
+                if live is not None and expression.search(live):
+                    return True, ""
+            except JMESPathError as error:  # such as a function of a field that is not there yet
+                return None, f"{title}: {condition['jmespath']} can't be evaluated yet: {error}"
             return None, f"{title}: {condition['jmespath']} is not true yet"
 
         wait_until(look, timeout, say, lambda state: f"{state} after {timeout:g} s", _POLL)

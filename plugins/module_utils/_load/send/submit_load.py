@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..failures import failure_actions
+from ..failures import failure_actions, failure_ledger
 from ..failures.failure_injector import FailureInjector
-from ..failures.failure_schedule import schedule_failures
+from ..failures.failure_schedule import PlannedFailure, schedule_failures
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import templates, workload_plan
 from . import ledger, load_state, prepare_load, releases
@@ -84,17 +85,17 @@ class LoadRunner:
                 for workload in planned.workloads
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
+            failures = self._planned_failures(client, check=False)
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
                 prepare_load.dry_run(client, rendered, request, self.progress.say)
-            failure_actions.check_nodes(client, schedule_failures(request.failures, request.seed or 1))
             watched = templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
             sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)
             client.close()
-            return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered)
+            return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered, failures)
         finally:
             log.close()
 
@@ -107,10 +108,10 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
+        self._planned_failures(prepared.client, check=True)
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )
-        failure_actions.check_nodes(prepared.client, schedule_failures(self.request.failures, self.request.seed or 1))
         # Workloads that refer to objects that do not exist yet can't be checked.
         checked = [template for template in prepared.rendered if not template.shared]
         prepare_load.dry_run(prepared.client, checked, self.request, self.progress.say)
@@ -119,6 +120,20 @@ class LoadRunner:
             "counts": {"planned": self.request.count},
             "msg": f"{missing} workloads would be created",
         }
+
+    def _planned_failures(self, client: Client, check: bool) -> list[PlannedFailure]:
+        """Undo the failures that a killed session left (not with check); return those of this load.
+
+        Raises InputError for failures that the cluster can't have, or that differ from those of an earlier session.
+        """
+        request, seed = self.request, self.request.seed or 1
+        if not check:
+            failure_ledger.give_back(client, request.point_dir, self.progress.say)
+        planned = schedule_failures(request.failures, seed)
+        if planned:
+            failure_ledger.check_schedule(request.point_dir, planned, seed)
+            failure_actions.check_nodes(client, planned)
+        return planned
 
     def _with_sampler(
         self,
@@ -130,6 +145,7 @@ class LoadRunner:
         planned: workload_plan.WorkloadPlan,
         todo: list[workload_plan.PlannedWorkload],
         rendered: list[templates.RenderedTemplate],
+        failures: list[PlannedFailure],
     ) -> dict[str, Any]:
         request = self.request
         with signals.interrupt_recorded(request.lock_lost) as stop:
@@ -157,7 +173,7 @@ class LoadRunner:
                 log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
                 try:
                     self._await_watches(sampler, stop)
-                    self.failures = self._open_failures(client, clock)
+                    self.failures = self._open_failures(client, clock, failures)
                     if barrier is not None:
                         barrier.create()
                     self._send(dispatcher, sampler, stop, state, log, clock, past)
@@ -168,16 +184,15 @@ class LoadRunner:
                     reason = str(error)
                     raise signals.Interrupted(f"{error}: {state.line()}") from error
                 finally:
-                    dispatcher.stop(_GRACE_PERIOD)
-                    if self.failures is not None:
-                        self.failures.close()
-                    if lifetimes is not None:
-                        lifetimes.close(_GRACE_PERIOD)
-                    if barrier is not None:
-                        barrier.close(_GRACE_PERIOD)
-                    end = {"type": "end", "at": round(clock.now(), 6), "reason": reason, "machine": state.machine()}
-                    log.write(end)
-                    log.sync()
+                    with ExitStack() as closing:  # each is closed even if another one can't be
+                        closing.callback(self._end_ledger, log, clock, state, reason)
+                        if barrier is not None:
+                            closing.callback(barrier.close, _GRACE_PERIOD)
+                        if lifetimes is not None:
+                            closing.callback(lifetimes.close, _GRACE_PERIOD)
+                        if self.failures is not None:
+                            closing.callback(self.failures.close)
+                        closing.callback(dispatcher.stop, _GRACE_PERIOD)
             finally:
                 sampler.finish()
         result = state.result(time.monotonic() - self.began)
@@ -192,6 +207,10 @@ class LoadRunner:
             result["warnings"] = [client.access.insecure_warning()]
         return result
 
+    def _end_ledger(self, log: JsonlAppender, clock: MonotonicWallClock, state: load_state.LoadState, why: str) -> None:
+        log.write({"type": "end", "at": round(clock.now(), 6), "reason": why, "machine": state.machine()})
+        log.sync()
+
     def _start_sampler(
         self, client: Client, sampling: SamplingSpec, clock: MonotonicWallClock, log: JsonlAppender
     ) -> SamplerProcess | NoSampler:
@@ -202,15 +221,18 @@ class LoadRunner:
 
         return SamplerProcess(client.access, sampling, clock, log.close)
 
-    def _open_failures(self, client: Client, clock: MonotonicWallClock) -> FailureInjector | None:
+    def _open_failures(
+        self, client: Client, clock: MonotonicWallClock, planned: list[PlannedFailure]
+    ) -> FailureInjector | None:
         """Return what injects the failures of the load, None if it has none."""
         request, seed = self.request, self.request.seed or 1
-        planned = schedule_failures(request.failures, seed)
         if not planned:
             return None
-        failures = FailureInjector(client.access, clock, request.point_dir, request.run, request.point, seed, planned)
-        failures.open()
-        return failures
+        self.failures = FailureInjector(
+            client.access, clock, request.point_dir, request.run, request.point, seed, planned, self.progress.say
+        )
+        self.failures.open()
+        return self.failures
 
     def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt) -> None:
         """Wait until every watch is established. Nothing is sent before."""

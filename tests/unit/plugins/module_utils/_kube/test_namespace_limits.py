@@ -61,4 +61,7 @@ def test_templates_are_found_in_objects_of_any_kind() -> None:
     training = {"spec": {"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"template": template}}}}
     sets = {"spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": template}}}]}}
     assert list(pod_templates(training)) == [pod(), pod()] and list(pod_templates(sets)) == [pod()]
+    leaders = {"spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": template, "leaderTemplate": template}}}
+    assert list(pod_templates(leaders)) == [pod(), pod()]
+    assert list(pod_templates({"spec": {"podTemplate": template}})) == [pod()], "of a Sandbox"
     assert list(pod_templates({"spec": {"template": "text", "runtimeRef": {"template": {"spec": None}}}})) == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_schedule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import open_failures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_ledger import open_failures
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     KINDS,
     OF_NODES,

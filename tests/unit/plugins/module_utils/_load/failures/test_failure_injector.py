@@ -1,0 +1,402 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is undone of failures when requests fail, objects are gone, or an injection does not end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    DataError,
+    InputError,
+    SeatrialError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import apply_json_merge_patch
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
+    failure_actions,
+    failure_injector,
+    failure_ledger,
+    failure_schedule,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import FailureInjector
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
+    PlannedFailure,
+    schedule_failures,
+)
+from scripted_server import Asked, ScriptedServer, status_object
+
+RESOURCES = {
+    "/api/v1": [("Node", "nodes", False), ("Pod", "pods", True)],
+    "/apis/coordination.k8s.io/v1": [("Lease", "leases", True)],
+}
+MARK = failure_actions.MARK
+
+
+def node(name: str, gpus: int = 8, ready: str = "True", **annotations: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "resourceVersion": "7",
+            "labels": {"perfscale.seatrial/simulated": "true"},
+            "annotations": annotations,
+        },
+        "spec": {},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "allocatable": {"nvidia.com/gpu": str(gpus)},
+            "capacity": {"nvidia.com/gpu": str(gpus)},
+        },
+    }
+
+
+def pod(name: str, on: str, policy: str = "Never") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": {}},
+        "spec": {"nodeName": on, "restartPolicy": policy},
+        "status": {"phase": "Running"},
+    }
+
+
+class NodeServer:
+    """Nodes, pods and leases in memory. refuse: returns the status of a request that fails, 0 for one that does not."""
+
+    def __init__(self, server: ScriptedServer, folder: Path) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.refuse: Callable[[Asked], int] = lambda asked: 0
+        self.before_answer: Callable[[Asked], None] = lambda asked: None
+        self.changes: list[str] = []
+        self.http = server
+        server.answer = self.answer
+        self.kubeconfig = server.kubeconfig(folder / "kubeconfig")
+        self.client = Client.from_kubeconfig(self.kubeconfig)
+
+    def add(self, *nodes: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> None:
+        self.objects |= {f"/api/v1/nodes/{one['metadata']['name']}": one for one in nodes}
+        self.objects |= {f"/api/v1/namespaces/ns/pods/{one['metadata']['name']}": one for one in pods}
+
+    def node(self, name: str) -> dict[str, Any]:
+        return self.objects[f"/api/v1/nodes/{name}"]
+
+    def answer(self, asked: Asked) -> Any:
+        url = urlsplit(asked.path)
+        path, query = url.path, parse_qs(url.query)
+        self.before_answer(asked)
+        if status := self.refuse(asked):
+            return status, status_object(status, "Refused", f"{asked.method} is refused")
+        if path in RESOURCES:
+            found = [
+                {"kind": kind, "name": name, "namespaced": inside, "verbs": ["get"]}
+                for kind, name, inside in RESOURCES[path]
+            ]
+            return 200, {"resources": found}
+        if "watch" in query:
+            return 500, status_object(500, "Broken", "no watch here")
+        if asked.method == "GET" and (name := path.rsplit("/", 1)[1]) in ("nodes", "pods", "leases"):
+            items = [value for place, value in self.objects.items() if place.split("/")[-2] == name]
+            return 200, {"metadata": {"resourceVersion": "9"}, "items": json.loads(json.dumps(items))}
+        if asked.method == "POST":
+            self.changes.append(f"{asked.method} {path}")
+            self.objects.pop(path.removesuffix("/eviction"))
+            return 201, {}
+        place = path.removesuffix("/status")
+        if place not in self.objects:
+            return 404, status_object(404, "NotFound", "there is none")
+        if asked.method == "PATCH":
+            self.changes.append(f"{asked.method} {path}")
+            self.objects[place] = apply_json_merge_patch(self.objects[place], json.loads(asked.body))
+        return 200, self.objects[place]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[NodeServer]:
+    with ScriptedServer(lambda asked: None) as server:
+        found = NodeServer(server, tmp_path)
+        yield found
+        found.client.close()
+
+
+def plan(kind: str = "node_drained", **options: Any) -> list[PlannedFailure]:
+    defaults = {name: option.get("default") for name, option in failure_schedule.OPTIONS.items()}
+    return schedule_failures([{**defaults, "kind": kind, "at": [0.0], **options}], 1)
+
+
+def point(folder: Path) -> Path:
+    path = folder / "points" / "001"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def injector(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], said: Any = None) -> FailureInjector:
+    say = said.append if said is not None else lambda text: None
+    clock = MonotonicWallClock.start()
+    return FailureInjector(cluster.client.access, clock, point(folder), "failing", "001", 1, planned, say)
+
+
+def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
+    return [row for row in files.read_lines(point(folder) / failure_ledger.FILE) if row["type"] == kind]
+
+
+def wait_for_row(folder: Path, kind: str, number: int = 1) -> None:
+    deadline = time.monotonic() + 30
+    while len(rows(folder, kind)) < number:
+        assert time.monotonic() < deadline, f"no row {kind}"
+        time.sleep(0.02)
+
+
+def inject_all(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], number: int) -> FailureInjector:
+    found = injector(cluster, folder, planned)
+    found.open()
+    found.begin(time.monotonic())
+    wait_for_row(folder, "injected", number)
+    return found
+
+
+def write_row(folder: Path, number: int, target: str, server: str, kind: str = "gpu_lost") -> None:
+    """Leave what a process killed between this row and the change leaves."""
+    before = {"capacity": "8", "allocatable": "8"} if kind == "gpu_lost" else {"unschedulable": False}
+    row = {"type": "inject", "number": number, "kind": kind, "target": target, "mark": f"failing-001-{number}"}
+    more = {"server": server, "duration": 60, "before": before, "pods": []}
+    with open(point(folder) / failure_ledger.FILE, "a", encoding="utf-8") as stream:
+        stream.write(json.dumps({**row, **more}) + "\n")
+
+
+def of_node(name: str) -> Callable[[Asked], int]:
+    return lambda asked: 403 if asked.method == "PATCH" and f"/nodes/{name}" in asked.path else 0
+
+
+def test_an_undo_that_is_refused_stops_no_other_one_and_is_reported(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), node("b"), pods=(pod("p", "a"), pod("q", "b")))
+    found = inject_all(cluster, tmp_path, plan(count=2), 2)
+    assert all(cluster.node(name)["spec"].get("unschedulable") for name in "ab")
+    cluster.refuse = of_node("a")
+    with pytest.raises(ApiError) as refused:
+        found.close()
+    assert refused.value.status == 403
+    assert not cluster.node("b")["spec"].get("unschedulable") and cluster.node("a")["spec"]["unschedulable"]
+    assert [row["target"] for row in rows(tmp_path, "undone")] == ["b"] and rows(tmp_path, "end")
+    with pytest.raises(ApiError):
+        failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None)
+    cluster.refuse = lambda asked: 0
+    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 1
+    assert not cluster.node("a")["spec"].get("unschedulable")
+
+
+def test_a_node_that_was_deleted_in_between_needs_no_undo(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), node("b"), pods=(pod("p", "a"), pod("q", "b")))
+    found = inject_all(cluster, tmp_path, plan(count=2), 2)
+
+    def delete_after_get(asked: Asked) -> None:
+        if asked.method == "PATCH":
+            cluster.objects.pop("/api/v1/nodes/a", None)
+
+    cluster.before_answer = delete_after_get
+    found.close()
+    assert {row["target"]: row["changed"] for row in rows(tmp_path, "undone")} == {"a": False, "b": True}
+
+
+def test_a_kill_between_the_row_and_the_change_leaves_a_node_as_it_is(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a", gpus=5))
+    write_row(tmp_path, 0, "a", cluster.client.access.server)
+    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 0
+    assert cluster.changes == [] and [row["changed"] for row in rows(tmp_path, "undone")] == [False]
+    assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
+
+
+def test_failures_of_another_server_are_left_to_it(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a", **{MARK: "failing-001-0"}))
+    write_row(tmp_path, 0, "a", "https://another.example")
+    found = injector(cluster, tmp_path, [])
+    found.open()
+    found.close()
+    assert rows(tmp_path, "undone") == [] and cluster.changes == []
+
+
+def test_an_injection_that_does_not_end_is_not_recorded_as_undone(
+    cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failure_injector, "_TIMEOUT", 20.0)
+    cluster.add(node("a"), pods=(pod("p", "a"),))
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold(asked: Asked) -> None:
+        if asked.method == "PATCH" and not go_on.is_set():
+            arrived.set()
+            go_on.wait(60)
+
+    cluster.before_answer = hold
+    found = injector(cluster, tmp_path, plan())
+    found.open()
+    found.begin(time.monotonic())
+    assert arrived.wait(30)
+    monkeypatch.setattr(failure_injector, "_TIMEOUT", 0.2)
+    with pytest.raises(WaitTimeout, match="failure 0 of a is still being injected"):
+        found.close()
+    assert rows(tmp_path, "inject") and rows(tmp_path, "undone") == [] and rows(tmp_path, "end")
+    go_on.set()
+    deadline = time.monotonic() + 30
+    while not cluster.node("a")["spec"].get("unschedulable"):
+        assert time.monotonic() < deadline, "the change has not arrived"
+        time.sleep(0.02)
+    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 1
+    assert not cluster.node("a")["spec"].get("unschedulable")
+
+
+def test_pods_that_a_budget_keeps_are_recorded_and_said(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), pods=(pod("p", "a"),))
+    cluster.refuse = lambda asked: 429 if asked.path.endswith("/eviction") else 0
+    said: list[str] = []
+    found = injector(cluster, tmp_path, plan(duration=0.1), said)
+    found.open()
+    found.begin(time.monotonic())
+    wait_for_row(tmp_path, "injected")
+    found.close()
+    assert rows(tmp_path, "injected")[0]["left"] == ["ns/p"]
+    assert said == ["node_drained of a: not evicted in time: ns/p"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "policy", "reason"),
+    [
+        ("node_drained", node("a", ready="Unknown"), "Never", "no node that is Ready and has no failure runs a pod"),
+        ("node_drained", node("a", **{MARK: "other-001-4"}), "Never", "no node that is Ready and has no failure"),
+        ("gpu_lost", node("a", gpus=0), "Never", "no simulated node with GPUs that is Ready"),
+        (
+            "container_oom",
+            node("a"),
+            "OnFailure",
+            "no pod of the load and restartPolicy Never runs on a simulated node",
+        ),
+    ],
+)
+def test_what_cannot_fail_now_is_skipped_with_a_reason(
+    cluster: NodeServer, tmp_path: Path, kind: str, made: dict[str, Any], policy: str, reason: str
+) -> None:
+    cluster.add(made, pods=(pod("p", "a", policy),))
+    found = injector(cluster, tmp_path, plan(kind))
+    found.open()
+    found.begin(time.monotonic())
+    wait_for_row(tmp_path, "skipped")
+    found.close()
+    assert reason in rows(tmp_path, "skipped")[0]["reason"]
+    assert rows(tmp_path, "inject") == [] and found.summary() == {"skipped": 1}
+
+
+def test_a_continued_load_counts_what_earlier_sessions_injected(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), pods=(pod("p", "a"),))
+    inject_all(cluster, tmp_path, plan(), 1).close()
+    again = injector(cluster, tmp_path, plan())
+    again.open()
+    again.close()
+    assert again.summary() == {"node_drained": 1}
+    assert len(rows(tmp_path, "inject")) == 1
+
+
+def test_other_failures_or_another_seed_are_refused_for_the_same_point(cluster: NodeServer, tmp_path: Path) -> None:
+    planned = plan()
+    failure_ledger.check_schedule(point(tmp_path), planned, 1)
+    found = injector(cluster, tmp_path, planned)
+    found.open()
+    found.close()
+    failure_ledger.check_schedule(point(tmp_path), planned, 1)
+    with pytest.raises(InputError, match="those of an earlier call"):
+        failure_ledger.check_schedule(point(tmp_path), plan(duration=5.0), 1)
+    with pytest.raises(InputError, match="with seed 1, and seed is 2"):
+        failure_ledger.check_schedule(point(tmp_path), planned, 2)
+
+
+def test_a_row_that_cannot_be_written_ends_the_load(
+    cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = injector(cluster, tmp_path, [])
+    found.open()
+
+    def refuse(self: files.JsonlAppender, record: dict[str, Any]) -> None:
+        raise DataError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(files.JsonlAppender, "write", refuse)
+        cluster.add(node("a"))  # the list after the watch that broke finds it
+        deadline = time.monotonic() + 30
+        with pytest.raises(DataError, match="no space left"):
+            while time.monotonic() < deadline:
+                found.check()
+                time.sleep(0.02)
+    found.close()
+
+
+def test_a_node_that_a_list_finds_changed_has_no_resource_version(cluster: NodeServer, tmp_path: Path) -> None:
+    found = injector(cluster, tmp_path, [])
+    found.open()
+    cluster.add(node("a"))
+    wait_for_row(tmp_path, "node")
+    found.close()
+    assert rows(tmp_path, "node")[0]["resource_version"] == ""
+
+
+def lease(name: str, **spec: Any) -> dict[str, dict[str, Any]]:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
+    return {path: {"metadata": {"name": name}, "spec": spec}}
+
+
+def test_what_no_node_can_have_is_refused_before_the_load(cluster: NodeServer) -> None:
+    cluster.add(node("a", gpus=0), node("b"))
+    failure_actions.check_nodes(cluster.client, [*plan("gpu_lost"), *plan("pod_killed", selector="role=worker")])
+    cluster.objects |= lease("a", renewTime="2026-01-01T00:00:00.000000Z")
+    with pytest.raises(InputError, match="b can't be lost"):
+        failure_actions.check_nodes(cluster.client, plan("node_lost"))
+    cluster.objects |= lease("b", holderIdentity="b")
+    with pytest.raises(InputError, match="b can't be lost"):
+        failure_actions.check_nodes(cluster.client, plan("node_lost"))
+    cluster.objects |= lease("b", renewTime="2026-01-01T00:00:00.000000Z")
+    failure_actions.check_nodes(cluster.client, plan("node_lost"))
+    del cluster.objects["/api/v1/nodes/b"]
+    with pytest.raises(InputError, match="no simulated node offers a GPU"):
+        failure_actions.check_nodes(cluster.client, plan("gpu_lost"))
+    cluster.refuse = lambda asked: 400 if "labelSelector" in asked.path else 0
+    with pytest.raises(InputError, match="selector 'a b' of a pod_killed is no label selector"):
+        failure_actions.check_nodes(cluster.client, plan("pod_killed", selector="a b"))
+
+
+def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(
+    cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = cluster.client.access.server
+    cluster.add(node("a", **{MARK: "failing-001-0"}), node("b", **{MARK: "failing-001-1"}))
+    for number, name in enumerate(("a", "b", "c")):
+        write_row(tmp_path, number, name, server if name != "c" else "https://another.example", "node_drained")
+    cluster.objects |= {"/version": {}}
+    swept, said = [], []
+
+    def sweep(spec: Any, sweep: Any, say: Any) -> dict[str, Any]:
+        swept.append(spec)
+        return {"changed": False}
+
+    monkeypatch.setattr(run_cleanup, "_clean_reachable_cluster", sweep)
+    monkeypatch.setattr(Step, "reporter", lambda *_more: said.append)
+    spec = run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path))
+    cluster.refuse = of_node("a")
+    with pytest.raises(ApiError):
+        run_cleanup.run(spec, Step(None))
+    assert len(swept) == 1 and MARK not in cluster.node("b")["metadata"]["annotations"]
+    assert any("1 failure of this run on https://another.example not undone" in text for text in said)
+    with pytest.raises(SeatrialError, match="still has failures that were not undone: node_drained of a"):
+        run_cleanup.run(
+            run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path), verify=True), Step(None)
+        )
+    cluster.refuse = lambda asked: 0
+    assert run_cleanup.run(spec, Step(None))["changed"] and not run_cleanup.run(spec, Step(None))["changed"]
