@@ -9,7 +9,15 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..timeline.failure_recoveries import CAUSES, STAGES, WHOLE, PointFailures, Recovery
+from ..timeline.failure_recoveries import (
+    CAUSES,
+    NODE_LOST,
+    OF_LOST_NODE,
+    STAGES,
+    WHOLE,
+    PointFailures,
+    Recovery,
+)
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,
@@ -77,7 +85,9 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
     if stage not in STAGES:
         raise formats.unknown_value("stage", stage, STAGES)
     failures = _needed_failures(data)
-    chosen = _chosen(failures, failure)
+    if stage in OF_LOST_NODE and failure not in ("", NODE_LOST):
+        return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
+    chosen = [row for row in _chosen(failures, failure) if stage not in OF_LOST_NODE or row.kind == NODE_LOST]
     if not chosen:
         return KpiValue(None, 0, 0, note="no failure hit a workload", **_rests(data))
     sample, q = recovery_sample(data, failures, chosen, stage), parse_quantile(quantile)
@@ -109,13 +119,14 @@ def _spread(sample: DurationSample, confidence: ConfidenceInterval | None) -> st
         return f"{confidence.low:.0f} to {confidence.high:.0f} s at 95 %"
     if not sample.n:
         return "none was seen"
-    return f"{sample.middle[0]:.0f} to {sample.middle[-1]:.0f} s, {formats.format_count(sample.n, 'workload')}"
+    number = formats.format_count(sample.n, "recovery", "recoveries")
+    return f"{sample.middle[0]:.0f} to {sample.middle[-1]:.0f} s, {number}"
 
 
 def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: str) -> dict[str, str]:
     """Return what a sentence about the failures needs besides the time: noun, GPUs of a failure, goodput."""
-    numbers = {recovery.number for recovery in chosen}
-    gpus = sum(recovery.gpus for recovery in chosen) / max(len(numbers), 1)
+    single = {(recovery.number, recovery.target) for recovery in chosen}  # of a node, or of a pod
+    gpus = sum(recovery.gpus for recovery in chosen) / max(len(single), 1)
     share = f"{100 * failures.useful / failures.held:.0f} %" if failures.held else "unknown"
     return {"noun": NOUNS.get(failure, "A failure"), "gpus": f"{gpus:.3g}", "goodput": share}
 

@@ -320,7 +320,7 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
         users,
         simulated,
         _request_figures_reader(point, table),
-        _failures_reader(run, point),
+        _failures_reader(run, point, warnings),
         mine,
         beside,
     )
@@ -345,14 +345,21 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
     )
 
 
-def _failures_reader(run: Run, point: Point) -> Callable[[], failure_recoveries.PointFailures] | None:
-    """Return what reads the failures of a point, once; None if none were injected."""
+def _failures_reader(
+    run: Run, point: Point, warnings: list[str]
+) -> Callable[[], failure_recoveries.PointFailures] | None:
+    """Return what reads the failures of a point, once, and adds what it left out to the warnings; None without any."""
     if not failure_recoveries.has_failures(point.folder):
         return None
     every = float((point.all_settings or {}).get("workload_checkpoint_every") or 0)
-    return functools.cache(
-        functools.partial(failure_recoveries.read_point_failures, point.folder, run.id, point.number, every)
-    )
+
+    @functools.cache
+    def read() -> failure_recoveries.PointFailures:
+        failures = failure_recoveries.read_point_failures(point.folder, run.id, point.number, every)
+        warnings.extend(f"point {point.number}: {note}" for note in failures.notes)
+        return failures
+
+    return read
 
 
 def _request_figures_reader(point: Point, table: TimelineTable) -> Callable[[], RequestFigures] | None:

@@ -3,15 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Join the injected failures of a point with the events of its workloads: what each failure hit, and how it recovered.
 
-A failure hits a workload if it takes pods of it along. The workload is whole again when as many of its pods run, or
-have succeeded, as it has. All spans are [earliest, latest] in seconds after the start of the load, NaN where a stage
-was not reached. Pods that a failure takes along count as lost from its injection on.
+A failure hits a workload if it ends pods of it. The workload is whole again when as many of its pods run, or have
+succeeded, as it has. All spans are [earliest, latest] in seconds after the start of the load, NaN where a stage was not
+reached. Pods that a failure ends count as lost from its injection on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -28,8 +31,9 @@ STAGES = ("detected", "tainted", "disrupted", "replaced", "scheduled", "whole")
 DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE = STAGES
 #: Why GPU-seconds are lost: replacements are awaited, other pods of the workload wait for them, work is done again.
 WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
-#: Failure that takes no pod along.
-_WITHOUT_PODS = ("gpu_lost",)
+#: Stages of the node, which only a lost one reaches.
+OF_LOST_NODE = (DETECTED, TAINTED)
+NODE_LOST, NODE_DRAINED, GPU_LOST = "node_lost", "node_drained", "gpu_lost"
 
 
 @dataclass
@@ -83,6 +87,7 @@ class PointFailures:
     held: float = 0.0
     useful: float = 0.0
     end: float = 0.0
+    notes: list[str] = field(default_factory=list)
 
 
 class _PodCollector:
@@ -131,9 +136,11 @@ def read_point_failures(
     table = timeline_builder.build_timeline_from_inputs(inputs, run, point, audit_log=audit_log, witness=collector.see)
     start, end = float(table.header["start"]), float(table.header["end"])
     clocks = ClientClocks(inputs)
-    rows, shift = [], 0.0
-    for row in point_reader.read_json_lines(folder / FILE, []):
-        if row["type"] == "session":
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    shift = -start
+    for row in point_reader.read_json_lines(folder / FILE, notes):
+        if row.get("type") == "session":
             shift = point_reader.clock_shift(row["anchor"], inputs.anchor) - start
         else:
             rows.append({key: value + shift if key in _MOMENTS else value for key, value in row.items()})
@@ -148,11 +155,13 @@ def read_point_failures(
 
     def dated(row: Mapping[str, Any]) -> Span:
         at, received = parse_resource_version(row["resource_version"]), float(row["received"])
-        if own is None or at is None:
-            return received, received
-        return max(own.after(at) - start, -inf), min(own.before(at) - start, received)
+        if own is None or at is None:  # found by listing the nodes again: it may have changed long before
+            return -inf, received
+        return own.after(at) - start, min(own.before(at) - start, received)
 
-    return join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated)
+    failures = join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated)
+    failures.notes = [*notes, *failures.notes]
+    return failures
 
 
 _MOMENTS = ("intended", "sent", "answered", "received", "at")
@@ -181,57 +190,77 @@ def join_failures(
     result = PointFailures(end=end)
     plans: dict[tuple[int, str], Mapping[str, Any]] = {}
     nodes: list[tuple[Mapping[str, Any], Span]] = []
-    injections: list[tuple[Mapping[str, Any], Span]] = []
+    injections: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
     for row in rows:
-        if row["type"] == "inject":
-            plans[row["number"], row["target"]] = row
-        elif row["type"] == "injected":
-            injections.append((plans[row["number"], row["target"]], (row["sent"], row["answered"])))
-        elif row["type"] == "node":
-            nodes.append((row, dated(row)))
-        elif row["type"] == "skipped":
-            result.skipped += 1
+        key = (row.get("number", -1), row.get("target", ""))
+        match row.get("type"):
+            case "inject":
+                plans[key] = row
+            case "injected" if key in plans:
+                injections.append((plans[key], row))
+            case "injected":
+                result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
+            case "node":
+                nodes.append((row, dated(row)))
+            case "skipped":
+                result.skipped += 1
     of_workload: dict[int, list[FailingPod]] = {}
     for pod in pods.values():
         of_workload.setdefault(pod.index, []).append(pod)
-    for plan, injected in injections:
+    for plan, row in injections:
+        injected = (row["sent"], row["answered"])
         result.injected[plan["kind"]] = result.injected.get(plan["kind"], 0) + 1
-        uids = [] if plan["kind"] in _WITHOUT_PODS else [row["uid"] for row in plan["pods"]]
-        hit = [pods[uid] for uid in uids if uid in pods and _worked_at(pods[uid], injected)]
+        hit = _lost_pods(plan, row, pods)
         for pod in hit:
             pod.lost = injected if isnan(pod.lost[0]) else pod.lost
+        later = (other["sent"] for _plan, other in injections if other["target"] == row["target"])
+        until = min((sent for sent in later if sent > row["sent"]), default=inf)
         for index in sorted({pod.index for pod in hit}):
             mine = [pod for pod in hit if pod.index == index]
             recovery = Recovery(
                 plan["number"], plan["kind"], plan["target"], index, len(mine), sum(pod.gpus for pod in mine), injected
             )
-            _take_node_stages(recovery, nodes)
+            _take_node_stages(recovery, nodes, until)
             result.recoveries.append(recovery)
-    for recovery in result.recoveries:
-        _follow(recovery, of_workload[recovery.index], sizes.get(recovery.index, 1), ended.get(recovery.index, ""))
+    of_index: dict[int, list[Recovery]] = defaultdict(list)
+    for recovery in sorted(result.recoveries, key=lambda recovery: recovery.injected):
+        of_index[recovery.index].append(recovery)
     for index, lives in of_workload.items():
-        of_it = [recovery for recovery in result.recoveries if recovery.index == index]
-        _account(of_it, lives, end, checkpoint_every)
-        result.held += sum(pod.gpus * _seconds(pod.scheduled, pod.stop, end) for pod in lives)
-        result.held += sum(recovery.lost[WAITING] for recovery in of_it)
-        result.useful += sum(pod.gpus * _seconds(pod.running, pod.stop, end) for pod in lives)
-        result.useful -= sum(recovery.lost[BLOCKED] + recovery.lost[REDONE] for recovery in of_it)
+        if recoveries := of_index[index]:
+            size = max(sizes.get(index, 1), _size_before(midpoint_of_span(recoveries[0].injected), lives))
+            for recovery in recoveries:
+                _follow(recovery, lives, size, ended.get(index, ""))
+        held, useful = _account(recoveries, lives, end, checkpoint_every)
+        result.held += held
+        result.useful += useful
     return result
 
 
-def _worked_at(pod: FailingPod, moment: Span) -> bool:
-    """Return whether a pod had not succeeded when a failure came."""
-    return pod.end != SUCCEEDED or midpoint_of_span(pod.ended) > moment[0]
+def _lost_pods(
+    plan: Mapping[str, Any], injected: Mapping[str, Any], pods: Mapping[str, FailingPod]
+) -> list[FailingPod]:
+    """Return the pods that a failure ended: a lost node may come back, and a budget may refuse an eviction."""
+    kept = injected.get("left") or () if plan["kind"] == NODE_DRAINED else ()
+    named = [row for row in plan["pods"] if f"{row.get('namespace')}/{row.get('name')}" not in kept]
+    lost = [pods[row["uid"]] for row in named if row["uid"] in pods and pods[row["uid"]].end != SUCCEEDED]
+    if plan["kind"] == NODE_DRAINED:
+        lost = [pod for pod in lost if pod.end or not isnan(pod.disrupted[0])]
+    return lost if plan["kind"] != GPU_LOST else []
 
 
-def _seconds(begin: Span, stop: float, end: float) -> float:
-    """Return the seconds from a span's midpoint to a moment, at most until the end of the observation."""
-    first = midpoint_of_span(begin, inf)
-    return max(0.0, min(stop, end) - first) if first < inf else 0.0
+def _size_before(moment: float, lives: list[FailingPod]) -> int:
+    """Return how many pods of a workload ran, or had succeeded, just before a moment."""
+    return sum(midpoint_of_span(pod.running, inf) < moment and (not pod.broken or pod.stop >= moment) for pod in lives)
 
 
-def _take_node_stages(recovery: Recovery, nodes: list[tuple[Mapping[str, Any], Span]]) -> None:
-    later = [(row, span) for row, span in nodes if row["name"] == recovery.target and span[1] >= recovery.injected[0]]
+def _take_node_stages(recovery: Recovery, nodes: list[tuple[Mapping[str, Any], Span]], until: float) -> None:
+    """Fill the stages of a lost node. until: when the node was made to fail again, from which on rows are others'."""
+    since = recovery.injected[0]
+    later = [
+        (row, (max(span[0], since), span[1]))
+        for row, span in nodes
+        if row["name"] == recovery.target and since <= span[1] <= until and recovery.kind == NODE_LOST
+    ]
     signs = {
         DETECTED: (span for row, span in later if row["ready"] != "True"),
         TAINTED: (span for row, span in later if any(taint.endswith(":NoExecute") for taint in row["taints"])),
@@ -249,7 +278,7 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     steps = [(midpoint_of_span(pod.running), 1, pod) for pod in lives if not isnan(pod.running[0])]
     steps += [(pod.stop, -1, pod) for pod in lives if not isnan(pod.running[0]) and pod.broken]
     count, completed = 0, None
-    for moment, step, pod in sorted(steps, key=lambda one: one[:2]):
+    for moment, step, pod in sorted(steps, key=lambda step: step[:2]):
         count += step
         if moment > since and step > 0 and count >= size:
             completed = pod
@@ -270,26 +299,79 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     recovery.over = completed is None and bool(outcome)
 
 
-def _account(recoveries: list[Recovery], lives: list[FailingPod], end: float, checkpoint_every: float) -> None:
-    """Share the lost GPU-seconds of one workload among its recoveries; a second is lost only once."""
+class _GpuLevels:
+    """GPUs of one workload over time: of pods that have a node, of those that run, and of those that have succeeded."""
+
+    def __init__(self, lives: list[FailingPod], end: float) -> None:
+        changes: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        for pod in lives:
+            run = midpoint_of_span(pod.running, inf)
+            stop = min(pod.stop, end)
+            for column, begin in enumerate((min(midpoint_of_span(pod.scheduled, inf), run), run)):
+                if begin < stop:
+                    changes[begin][column] += pod.gpus
+                    changes[stop][column] -= pod.gpus
+            if stop < end and not pod.broken:
+                changes[stop][2] += pod.gpus
+        self._moments = sorted(changes)
+        columns = zip(*(changes[moment] for moment in self._moments), strict=True)
+        self._levels = list(zip(*map(accumulate, columns), strict=True))
+
+    def pieces(self, begin: float, stop: float) -> Iterator[tuple[float, float, float, float]]:
+        """Yield (seconds, held, running, succeeded) of each part of an interval."""
+        inside = self._moments[bisect_left(self._moments, begin) : bisect_left(self._moments, stop)]
+        for first, last in pairwise(sorted({begin, *inside, stop})):
+            place = bisect_left(self._moments, last) - 1
+            yield last - first, *(self._levels[place] if place >= 0 else (0.0, 0.0, 0.0))
+
+    def most_before(self, moment: float) -> float:
+        """Return the most GPUs of pods that ran or had succeeded at any time before a moment."""
+        before = self._levels[: bisect_left(self._moments, moment)]
+        return max((running + succeeded for _held, running, succeeded in before), default=0.0)
+
+
+def _account(
+    recoveries: list[Recovery], lives: list[FailingPod], end: float, checkpoint_every: float
+) -> tuple[float, float]:
+    """Share the lost GPU-seconds of one workload among its recoveries; return those that it held, and useful ones.
+
+    Until the workload is whole again, nothing is useful: what runs is blocked, and what misses to all that it had
+    running before is waited for. Where recoveries overlap, the seconds are those of the first one.
+    """
+    levels = _GpuLevels(lives, end)
+    first = min((midpoint_of_span(pod.scheduled, midpoint_of_span(pod.running, inf)) for pod in lives), default=inf)
+    spent = list(levels.pieces(min(first, end), end))
+    held = sum(seconds * holding for seconds, holding, _running, _succeeded in spent)
+    useful = sum(seconds * running for seconds, _holding, running, _succeeded in spent)
     counted: set[int] = set()
-    free = 0.0  # until when an earlier recovery has counted
-    for recovery in sorted(recoveries, key=lambda one: one.injected):
+    windows: list[tuple[float, float]] = []
+    for recovery in recoveries:
         since, until = midpoint_of_span(recovery.injected), min(midpoint_of_span(recovery.stages[WHOLE], inf), end)
         if recovery.over:
             until = min(until, max((pod.stop for pod in lives if pod.stop < inf), default=until))
-        window = (max(since, free), max(until, since))
-        free = max(free, window[1])
-        length = max(0.0, window[1] - window[0])
-        recovery.lost[WAITING] = recovery.gpus * length
+        begin = max(since, windows[-1][1] if windows else -inf)
+        windows.append((begin, max(begin, until)))
+        needed = levels.most_before(since)
+        for seconds, holding, running, succeeded in levels.pieces(*windows[-1]):
+            missing = max(0.0, needed - succeeded - holding)
+            held += seconds * missing
+            recovery.lost[WAITING] += seconds * (missing + holding - running)
+            recovery.lost[BLOCKED] += seconds * running
         for pod in lives:
-            begin, stop = midpoint_of_span(pod.running, inf), min(pod.stop, end)
-            if begin < inf:
-                overlap = max(0.0, min(stop, window[1]) - max(begin, window[0]))
-                recovery.lost[BLOCKED] += pod.gpus * overlap
-                if pod.broken and id(pod) not in counted and since <= pod.stop <= until:
-                    counted.add(id(pod))
-                    # Of its work, what was blocked is counted as that.
-                    worked = max(0.0, min(stop, window[0]) - begin)
-                    lost = worked % checkpoint_every if checkpoint_every else worked
-                    recovery.lost[REDONE] += pod.gpus * lost
+            if pod.broken and id(pod) not in counted and since <= pod.stop <= until:
+                counted.add(id(pod))
+                recovery.lost[REDONE] += pod.gpus * _worked_since_checkpoint(pod, windows, end, checkpoint_every)
+        useful -= recovery.lost[BLOCKED] + recovery.lost[REDONE]
+    return held, useful
+
+
+def _worked_since_checkpoint(
+    pod: FailingPod, windows: list[tuple[float, float]], end: float, checkpoint_every: float
+) -> float:
+    """Return the seconds for which a pod worked in vain; those in which it was blocked are counted as that."""
+    begin, stop = midpoint_of_span(pod.running, inf), min(pod.stop, end)
+    if begin >= stop:
+        return 0.0
+    worked = stop - begin - sum(max(0.0, min(stop, last) - max(begin, first)) for first, last in windows)
+    worked = max(0.0, worked)
+    return worked % checkpoint_every if checkpoint_every else worked

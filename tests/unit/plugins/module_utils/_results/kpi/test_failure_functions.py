@@ -62,7 +62,7 @@ def test_the_median_counts_recoveries_that_were_not_seen_as_longer() -> None:
     assert found["goodput"]["value"] == 92
     assert found["gpu_seconds_lost"]["value"] == 42 and found["gpu_seconds_lost_blocked"]["value"] == 12
     text = median["answer"]["text"]
-    assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 workloads); 92 % goodput"
+    assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 recoveries); 92 % goodput"
 
 
 def test_many_recoveries_have_a_confidence_interval() -> None:
@@ -83,6 +83,21 @@ def test_figures_without_gpus_or_hits_say_so() -> None:
     assert found["goodput"]["value"] is None and "no GPUs" in found["goodput"]["note"]
     assert found["failures_injected"]["note"] == "2 found nothing to fail"
     assert not any(name.startswith("time_to_recover") for name in found)
+
+
+def test_gpus_are_those_of_one_node_also_if_two_fail_together() -> None:
+    seen = [recovery(0, 40), recovery(0, 42)]
+    seen[1].target = "m"
+    found = figures(PointFailures(seen, {"node_lost": 2}, held=1000, useful=920, end=400))
+    assert found["time_to_recover_node_lost"]["labels"]["gpus"] == "8"
+
+
+def test_only_a_lost_node_is_detected_and_tainted() -> None:
+    data = point(PointFailures([recovery(0, 40), recovery(1, 5, "pod_killed")], end=400))
+    assert failure_functions.recovery(data, "tainted", failure="pod_killed").inapplicable
+    assert failure_functions.recovery(data, "tainted", failure="node_lost").of == 1
+    assert failure_functions.recovery(data, "tainted").of == 1, "that of the lost node"
+    assert failure_functions.recovery(data, "whole").of == 2
 
 
 def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
