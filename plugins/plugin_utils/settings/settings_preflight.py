@@ -9,6 +9,7 @@ an error is about:
 - ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
 - ``requests``: options of module inference_load, which must be valid
+- ``failures``, ``seed``: options of module workload_submit, which must be valid
 - ``more``: further entries
 """
 
@@ -36,6 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http import op
 
 from . import (
     cluster_settings,
+    failure_settings,
     point_loads,
     project_role,
     request_loads,
@@ -77,6 +79,9 @@ def _problems_found_by_checks(
             yield from _problems_found_by_checks(render(entry["more"], settings)[0], settings, render)
         elif "requests" in entry:
             if problem := request_loads.problem_of_requests(entry["requests"], settings, render):
+                yield problem
+        elif "failures" in entry:
+            if problem := failure_settings.problem_of_failures(entry, settings, render):
                 yield problem
         elif "keys" in entry:
             yield from _unknown_keys(render(entry, settings)[0], settings)

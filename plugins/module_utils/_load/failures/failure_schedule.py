@@ -62,14 +62,16 @@ class PlannedFailure:
         return asdict(self)
 
 
-def schedule_failures(entries: Sequence[Mapping[str, Any]], seed: int) -> list[PlannedFailure]:
-    """Return all failures in order of time. Raises InputError naming entry, option and value."""
+def schedule_failures(
+    entries: Sequence[Mapping[str, Any]], seed: int, setting: str = "failures"
+) -> list[PlannedFailure]:
+    """Return all failures in order of time. Raises InputError naming setting, entry, option and value."""
     times: list[tuple[float, int, Mapping[str, Any]]] = []
     for place, entry in enumerate(entries):
-        _check_entry(entry, f"failures[{place}] ({entry['kind']})")
+        _check_entry(entry, f"{setting}[{place}] ({entry['kind']})")
         times += [(at, place, entry) for at in (entry["at"] or _random_times(entry, seed, place))]
     if len(times) > MOST:
-        raise InputError(f"failures: {len(times):,} failures are planned, at most {MOST:,} are permitted")
+        raise InputError(f"{setting}: {len(times):,} failures are planned, at most {MOST:,} are permitted")
     times.sort(key=lambda planned: planned[:2])
     return [
         PlannedFailure(

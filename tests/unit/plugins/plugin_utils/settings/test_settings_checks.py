@@ -133,3 +133,51 @@ def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -
     prompts.write_text('{"promt": "x"}\n', encoding="utf-8")
     words = f"serving_prompts_file: {prompts}, line 1: not a JSON object with prompt"
     test_a_load_that_can_not_be_sent_is_refused_before_a_run({"serving_prompts_file": str(prompts)}, words)
+
+
+WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([{"kind": "node_lost", "at": [20, 90]}, {"kind": "pod_killed", "rate": 60, "until": 600}], ""),
+        (
+            [{"kind": "node_lots", "at": [20]}],
+            "workload_failures[0]: kind is 'node_lots', it must be one of node_lost, ",
+        ),
+        ([{"kind": "pod_killed", "at": [1]}, {"at": [20]}], "workload_failures[1]: kind is '', it must be one of"),
+        (
+            [{"kind": "node_lost", "at": [1], "durration": 5}],
+            "workload_failures[0]: unknown option 'durration' (did you mean 'duration'?)",
+        ),
+        ([{"kind": "node_lost", "at": ["soon"]}], "workload_failures[0] (node_lost): "),
+        (
+            [{"kind": "node_lost", "at": [5], "share": 2}],
+            "workload_failures[0] (node_lost): share is 2, it must be 0 to 1",
+        ),
+        ([{"kind": "node_lost"}], "workload_failures[0] (node_lost): exactly one of at"),
+        (["node_lost"], "workload_failures[0]: a dictionary is expected, not str"),
+        ({"kind": "node_lost"}, "workload_failures: a list of failures is expected, not dict"),
+        ([{"kind": "node_lost", "rate": 99999, "until": 3600}], "workload_failures: 10,"),
+    ],
+)
+def test_failures_that_can_not_be_are_refused_before_a_run(given: Any, words: str) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    values = yaml.safe_load((WORKLOAD / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    found = settings_preflight.first_refused(
+        settings_preflight.read_checks(WORKLOAD / "meta" / "checks.yml"), {**values, "workload_failures": given}, render
+    )
+    assert (found is None) if not words else found is not None and found[1].startswith(words), found
+    assert found is None or found[0] == "workload_failures"
+    assert "node_lots" not in words or (found and found[1].endswith("(did you mean 'node_lost'?)"))
+
+
+def test_a_kind_that_is_not_restarted_as_a_whole_has_no_number_of_restarts() -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles/workload_scale/meta/checks.yml")
+    asked = [check for check in checks if check["setting"] == "workload_scale_max_restarts"]
+    values = {"workload_scale_max_restarts": 3, "workload_scale_kind": "JobSet"}
+    assert settings_preflight.first_refused(asked, values, render) is None
+    found = settings_preflight.first_refused(asked, {**values, "workload_scale_kind": "Job"}, render)
+    assert found and found[1].startswith("workload_scale_max_restarts is 3: only workloads of kind JobSet")

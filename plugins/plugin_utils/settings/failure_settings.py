@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The failures of a load, checked from the settings of a run before there is a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+
+from .setting_templates import Render
+
+
+def problem_of_failures(
+    entry: Mapping[str, Any], settings: Mapping[str, Any], render: Render
+) -> tuple[str, str] | None:
+    """Return the setting of which workload_submit would refuse the failures, and why; None if there is none.
+
+    entry: of meta/checks.yml, with the templates of ``failures`` and ``seed``.
+    """
+    options, unknown = render({"failures": entry["failures"], "seed": entry["seed"]}, settings)
+    if unknown:
+        return None
+    name, given = entry["setting"], options["failures"]
+    if not isinstance(given, list):
+        return name, f"{name}: a list of failures is expected, not {type(given).__name__}"
+    try:
+        _check_failures(name, given, int(options["seed"] or 1))
+    except InputError as error:
+        return name, str(error)
+    return None
+
+
+def _check_failures(name: str, given: list[Any], seed: int) -> None:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_schedule
+
+    known = failure_schedule.OPTIONS
+    entries = []
+    for place, failure in enumerate(given):
+        where = f"{name}[{place}]"
+        if not isinstance(failure, Mapping):
+            raise InputError(f"{where}: a dictionary is expected, not {type(failure).__name__}")
+        for key in failure:
+            if key not in known:
+                raise InputError(f"{where}: unknown option '{key}'{suggest_similar_name(key, known)}")
+        kind = failure.get("kind")
+        if kind not in failure_schedule.KINDS:
+            hint = suggest_similar_name(str(kind), failure_schedule.KINDS)
+            kinds = ", ".join(failure_schedule.KINDS)
+            raise InputError(f"{where}: kind is '{kind or ''}', it must be one of {kinds}{hint}")
+        validation = ArgumentSpecValidator(known).validate(dict(failure))
+        if validation.error_messages:
+            raise InputError(f"{where} ({kind}): {'; '.join(validation.error_messages)}")
+        entries.append(validation.validated_parameters)
+    failure_schedule.schedule_failures(entries, seed, name)
