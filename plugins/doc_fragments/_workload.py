@@ -289,10 +289,11 @@ options:
         default: false
   failures:
     description:
-      - Failures that are injected while the load runs, into nodes that run pods of the load, or into such pods. Times
-        and targets follow from O(seed). Requires O(wait) and O(sample).
+      - Failures that are injected while the load runs, into nodes that run pods of the load, or into such pods. Times,
+        and which nodes fail, follow from O(seed). Requires O(wait) and O(sample).
       - C(failures.jsonl) in O(point_dir) records each of them before it is injected. All are undone when their time or
-        the load is over. After a kill, the next call or the cleanup of the run does so.
+        the load is over. After a kill, the next call or the cleanup of the run does so. A repeated call must have the
+        same failures and the same seed.
     type: list
     elements: dict
     default: []
