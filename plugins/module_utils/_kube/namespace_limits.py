@@ -71,13 +71,15 @@ def _with_defaults(spec: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) 
         return {**container, "resources": {"limits": limits, "requests": requests}}
 
     names = ("containers", "initContainers")
-    return {**spec, **{name: [complete(one) for one in spec.get(name) or ()] for name in names}}
+    return {**spec, **{name: [complete(container) for container in spec.get(name) or ()] for name in names}}
 
 
 def _part(spec: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the requests or the limits of a pod with complete containers, by resource."""
     names = ("containers", "initContainers")
-    only = {name: [{"resources": {"requests": one["resources"][part]}} for one in spec[name]] for name in names}
+    only = {
+        name: [{"resources": {"requests": container["resources"][part]}} for container in spec[name]] for name in names
+    }
     return pod_requests({**only, "overhead": spec.get("overhead")})
 
 
@@ -87,7 +89,7 @@ def _beyond_range(spec: Mapping[str, Any], item: Mapping[str, Any]) -> str:
         holders = [("a pod", {part: _part(spec, part) for part in ("requests", "limits")})]
     elif item.get("type") == "Container":
         containers = [*spec["containers"], *spec["initContainers"]]
-        holders = [(f"container {one.get('name')}", one["resources"]) for one in containers]
+        holders = [(f"container {container.get('name')}", container["resources"]) for container in containers]
     else:
         return ""
     for who, resources in holders:
@@ -114,8 +116,10 @@ def _beyond_quota(spec: Mapping[str, Any], hard: Mapping[str, Any]) -> str:
         if name in _STATED:
             part, _dot, of = name.partition(".")
             without = (
-                one for one in (*spec["containers"], *spec["initContainers"]) if of not in one["resources"][part]
+                container
+                for container in (*spec["containers"], *spec["initContainers"])
+                if of not in container["resources"][part]
             )
-            if container := next(without, None):
-                return f"it limits {resource}, and container {container.get('name')} states no {name}"
+            if first := next(without, None):
+                return f"it limits {resource}, and container {first.get('name')} states no {name}"
     return ""

@@ -229,22 +229,24 @@ class StalledLoad:
         """Where no pod waits: do the limits of the namespaces permit any, and does a controller run?"""
         waiting = [pair for kind in self._spec.kinds if kind.kind in self._spec.own for pair in self._unended(kind)]
         if not self.reasons:
-            self.reasons = group_messages(filter(None, (why_not_taken_up(kind, thing) for kind, thing in waiting)))
+            self.reasons = group_messages(
+                filter(None, (why_not_taken_up(kind, workload) for kind, workload in waiting))
+            )
         limits: dict[str, tuple[list[dict[str, Any]], ...]] = {}
         reasons: list[str] = []
-        for kind, thing in waiting:
-            namespace = thing["metadata"].get("namespace") or ""
+        for kind, workload in waiting:
+            namespace = workload["metadata"].get("namespace") or ""
             if namespace not in limits:
                 kinds = ("ResourceQuota", "LimitRange")
                 limits[namespace] = tuple(self._client.list(self._client.kind("v1", of), namespace)[0] for of in kinds)
             whys = (
                 namespace_limits.why_never_created(pod, *limits[namespace])
-                for pod in namespace_limits.pod_templates(thing)
+                for pod in namespace_limits.pod_templates(workload)
             )
             why = next(filter(None, whys), "")
             if not why:
                 return
-            reasons.append(f"the pods of {kind.kind} {thing['metadata']['name']} can never be created: {why}")
+            reasons.append(f"the pods of {kind.kind} {workload['metadata']['name']} can never be created: {why}")
         self.unschedulable = next(iter(reasons), "")
 
     def _unended(self, kind: KindStages) -> list[tuple[KindStages, dict[str, Any]]]:
@@ -253,18 +255,22 @@ class StalledLoad:
             with contextlib.suppress(InputError):  # the server does not have this version
                 served = self._client.kind(version, kind.kind)
                 page = next(self._client.pages(served, self._spec.namespace, self._ours, limit=_PAGE_SIZE))
-                reached = [(thing, kind.values(thing, conditions_by_type(thing))) for thing in page["items"]]
-                return [(kind, thing) for thing, values in reached if not any(values[number] for number in kind.ends)]
+                reached = [
+                    (workload, kind.values(workload, conditions_by_type(workload))) for workload in page["items"]
+                ]
+                return [
+                    (kind, workload) for workload, values in reached if not any(values[number] for number in kind.ends)
+                ]
         return []
 
 
-def why_not_taken_up(kind: KindStages, thing: dict[str, Any]) -> str:
+def why_not_taken_up(kind: KindStages, workload: dict[str, Any]) -> str:
     """Return that no controller has written a status, "" if one has or the stages of the kind need none."""
     stages = kind.definition["stages"]
     needed = any("condition" in stage or str(stage.get("field")).startswith("status.") for stage in stages)
     return (
         f"no controller has written a status of the {kind.kind}: does its operator run?"
-        if needed and not thing.get("status")
+        if needed and not workload.get("status")
         else ""
     )
 

@@ -77,7 +77,7 @@ class LoadRunner:
             if request.part.whole:  # a part was cut from the plan before
                 workload_plan.write_or_compare(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(template.first) for template in rendered for document in template.documents]
-            self.step.manifest("workload", [one for template in rendered for one in template.shared] + firsts)
+            self.step.manifest("workload", [manifest for template in rendered for manifest in template.shared] + firsts)
             clock = MonotonicWallClock.resume(past.anchor or {})
             last = {template.template.name: template.workload.kind for template in rendered}
             todo = [

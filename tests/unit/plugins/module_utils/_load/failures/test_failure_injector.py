@@ -86,8 +86,8 @@ class NodeServer:
         self.client = Client.from_kubeconfig(self.kubeconfig)
 
     def add(self, *nodes: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> None:
-        self.objects |= {f"/api/v1/nodes/{one['metadata']['name']}": one for one in nodes}
-        self.objects |= {f"/api/v1/namespaces/ns/pods/{one['metadata']['name']}": one for one in pods}
+        self.objects |= {f"/api/v1/nodes/{item['metadata']['name']}": item for item in nodes}
+        self.objects |= {f"/api/v1/namespaces/ns/pods/{item['metadata']['name']}": item for item in pods}
 
     def node(self, name: str) -> dict[str, Any]:
         return self.objects[f"/api/v1/nodes/{name}"]

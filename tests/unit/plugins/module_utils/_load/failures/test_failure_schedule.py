@@ -45,7 +45,7 @@ def test_the_same_options_and_seed_give_the_same_failures_in_order_of_time(
     assert first == schedule_failures(entries, seed)
     assert [failure.number for failure in first] == list(range(len(first)))
     assert [failure.at for failure in first] == sorted(failure.at for failure in first)
-    stated = sum(len(one["at"]) for one in entries)
+    stated = sum(len(options["at"]) for options in entries)
     assert len(first) >= stated
     assert all(0 <= failure.at <= 3600 for failure in first)
 
@@ -74,6 +74,9 @@ def test_a_share_is_rounded_up() -> None:
     failure = schedule_failures([entry(at=[1.0], share=0.25)], 1)[0]
     assert len(choose_targets(failure, [f"n{number}" for number in range(9)], 1)) == 3
     assert choose_targets(failure, [], 1) == []
+    third = schedule_failures([entry(at=[1.0], share=0.07)], 1)[0]
+    assert 0.07 * 100 > 7, "a share is no exact number"
+    assert len(choose_targets(third, [f"n{number}" for number in range(100)], 1)) == 7
 
 
 @pytest.mark.parametrize(
