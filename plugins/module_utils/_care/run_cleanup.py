@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -169,29 +170,29 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
 def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]) -> tuple[int, SeatrialError | None]:
     """Undo the failures that a killed load left on this server; return how many, and the first error of a point.
 
-    Nothing is undone in check mode. Raises SeatrialError with verify if any are left.
+    With verify nothing is undone, and what is left is the error. Nothing is undone in check mode.
     """
-    if not spec.run_dir:
-        return 0, None
-    left = failure_ledger.open_failures_of_run(Path(spec.run_dir))
-    here, undone = client.access.server, 0
+    undone, here, left = 0, client.access.server, []
+    others: Counter[str] = Counter()
     first: SeatrialError | None = None
-    for folder in dict.fromkeys(folder for folder, row in left if row["server"] == here):
-        if spec.verify:
-            names = [f"{row['kind']} of {row['target']}" for _folder, row in left if row["server"] == here]
-            raise SeatrialError(
-                f"run {spec.run_id} still has failures that were not undone: {formats.format_list(names)}"
-            )
-        if spec.dry:
-            say(f"would undo the failures that the load of point {folder.name} had left")
-            continue
+    paths = Path(spec.run_dir).glob(f"points/*/{failure_ledger.FILE}") if spec.run_dir else ()
+    for path in sorted(paths):
         try:
-            undone += failure_ledger.give_back(client, folder, say)
+            rows = failure_ledger.open_failures(failure_ledger.read_failures(path))
+            others.update(row["server"] for row in rows if row["server"] != here)
+            mine = [f"{row['kind']} of {row['target']}" for row in rows if row["server"] == here]
+            left += mine
+            if spec.dry and mine:
+                say(f"would undo {formats.format_list(mine)}, which the load of point {path.parent.name} had left")
+            elif mine and not spec.verify:
+                undone += failure_ledger.give_back(client, path.parent, say)
         except SeatrialError as error:
             first = first or error
-    for server in sorted({row["server"] for _folder, row in left} - {here}):
-        number = formats.format_count(sum(row["server"] == server for _folder, row in left), "failure")
-        say(f"{number} of this run on {server} not undone: this is the cleanup of {here}")
+    for server, number in sorted(others.items()):
+        what = formats.format_count(number, "failure")
+        say(f"{what} of this run on {server} not undone: this is the cleanup of {here}")
+    if spec.verify and left:
+        first = SeatrialError(f"run {spec.run_id} still has failures that were not undone: {formats.format_list(left)}")
     return undone, first
 
 

@@ -47,12 +47,6 @@ def read_failures(path: Path) -> list[dict[str, Any]]:
     return list(files.read_lines(path)) if path.exists() else []
 
 
-def open_failures_of_run(run_dir: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the open failures of all points of a run, each with the directory of its point."""
-    paths = sorted(run_dir.glob(f"points/*/{FILE}"))
-    return [(path.parent, row) for path in paths for row in open_failures(read_failures(path))]
-
-
 def check_schedule(point_dir: Path, planned: Sequence[PlannedFailure], seed: int) -> None:
     """Raise InputError if an earlier session of the point has planned other failures."""
     path = point_dir / FILE

@@ -398,5 +398,14 @@ def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(
         run_cleanup.run(
             run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path), verify=True), Step(None)
         )
+    damaged = tmp_path / "points" / "000" / failure_ledger.FILE
+    damaged.parent.mkdir()
+    damaged.write_text('{"type":"inj\n{"type":"end","at":1}\n', encoding="utf-8")
     cluster.refuse = lambda asked: 0
+    with pytest.raises(DataError, match="not a JSON record"):
+        run_cleanup.run(spec, Step(None))
+    assert len(swept) == 3 and MARK not in cluster.node("a")["metadata"]["annotations"]
+    damaged.unlink()
+    cluster.add(node("a", **{MARK: "failing-001-3"}))
+    write_row(tmp_path, 3, "a", server, "node_drained")
     assert run_cleanup.run(spec, Step(None))["changed"] and not run_cleanup.run(spec, Step(None))["changed"]
