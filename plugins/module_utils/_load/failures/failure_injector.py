@@ -116,7 +116,7 @@ class FailureInjector:
             busy = self._busy if any(thread.is_alive() for thread in self._threads[1:]) else None
             left = [row for key, row in list(self._open.items()) if key != busy]
             failure_ledger.undo_failures(self._client, left, self._log, self._clock)
-            if busy is not None:
+            if busy is not None and busy in self._open:
                 raise WaitTimeout(
                     f"failure {busy[0]} of {busy[1]} is still being injected or undone after {_TIMEOUT:g} s; phase"
                     " cleanup of the run undoes it"
