@@ -90,7 +90,13 @@ func (p product) initialise(ctx context.Context, c cluster) time.Duration {
 		return 0
 	}
 	list, err := c.Resource(p.initialisations).List(ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) > 0 || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
+	if err != nil || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
+		return 0
+	}
+	// As its owner would: once, and not again after somebody deleted it, also if it was there before.
+	c.patch(ctx, csvs, operator.GetNamespace(), operator.GetName(),
+		object{"metadata": object{"annotations": object{"perfscale.seatrial/initialised": "true"}}})
+	if len(list.Items) > 0 {
 		return 0
 	}
 	applications, monitoring := platform(*operator)
@@ -102,9 +108,6 @@ func (p product) initialise(ctx context.Context, c cluster) time.Duration {
 			"monitoring":            object{"managementState": "Removed", "namespace": monitoring},
 		},
 	})
-	// As its owner would: once, and not again after somebody deleted it.
-	c.patch(ctx, csvs, operator.GetNamespace(), operator.GetName(),
-		object{"metadata": object{"annotations": object{"perfscale.seatrial/initialised": "true"}}})
 	if _, err := c.in(catalogSources, operator.GetNamespace()).Get(ctx, "addon-managed-odh-catalog", metav1.GetOptions{}); err == nil {
 		c.apply(ctx, p.dataScience, object{
 			"apiVersion": apiVersion(p.dataScience), "kind": "DataScienceCluster",
