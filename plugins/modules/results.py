@@ -96,6 +96,15 @@ options:
     description: Share of workloads refused, lost or never sent, above which the run is invalid.
     type: float
     default: 0.01
+  signatures:
+    description:
+      - YAML files with signatures of failures. A later one replaces an earlier one of the same name.
+        C(docs/findings.md) describes the format.
+      - Stage V(verdict) writes C(findings.json), the known causes of what went wrong in the run. Without files, it
+        writes none.
+    type: list
+    elements: path
+    default: []
   write_verdict:
     description: Whether stage V(verdict) writes its files. Between two attempts at a point only its result is needed.
     type: bool
@@ -351,6 +360,7 @@ def verdict(params: Mapping[str, Any]) -> dict[str, Any]:
         rules,
         history_settings.request_from_params(params),
         params["write_verdict"],
+        params["signatures"],
     )
 
 
@@ -383,6 +393,7 @@ def main() -> None:
             "max_lateness": {"type": "float", "default": 0.1},
             "limits": {"type": "dict"},
             "max_errors": {"type": "float", "default": 0.01},
+            "signatures": {"type": "list", "elements": "path", "default": []},
             "write_verdict": {"type": "bool", "default": True},
             "template": {"type": "path"},
             **history_settings.OPTIONS,

@@ -35,6 +35,7 @@ TOP = (
     "schedule.jsonl",
     "bisection.json",
     "FAILURES",
+    "findings.json",
     "metrics_dump.json",
     "metrics_dump.om.gz",
 )

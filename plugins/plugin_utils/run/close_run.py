@@ -20,11 +20,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
     ANSIBLE_LOG,
     format_utc_timestamp,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict, write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    explain_failures,
+    overall_verdict,
+    write_verdict,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
 
 from . import held_by_run, resumed_extra_vars, run_directory, run_record
 
+#: Signatures of failures, and the setting that names files with more.
+SIGNATURES = ROOT / "roles" / "results" / "files" / "signatures.yml"
+SIGNATURES_SETTING = "results_signature_files"
 #: Reasons of the verdict that are shown.
 REASONS = 3
 #: Categories of time that any tool would need; the rest is Ansible's overhead.
@@ -87,7 +95,7 @@ def close_session(
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     if not record["held"]:
         disk_reserve.free_reserved_space(directory)
-    write_verdict.rewrite_texts(directory)
+    write_verdict.rewrite_texts(directory, signature_files(directory))
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
     if repeat and not failed and record["status"] != "passed":
@@ -97,6 +105,13 @@ def close_session(
             True,
         )
     return ClosedSession(record, verdict, session_failures, everything, failed)
+
+
+def signature_files(directory: Path) -> list[str]:
+    """Return the files of signatures of failures of a run: ours, and those of its settings that are still there."""
+    settings = run_directory.read_optional(directory / "settings.yml").get("settings") or {}
+    own = [str(path) for path in settings.get(SIGNATURES_SETTING) or () if Path(path).is_file()]
+    return [str(SIGNATURES), *own]
 
 
 def workflow_stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
@@ -202,6 +217,8 @@ def summary_lines(
         text += _verdict_lines(
             verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures)
         )
+    for finding in explain_failures.read_findings(directory)[: overall_verdict.FINDINGS]:
+        text += [f"  cause     {overall_verdict.finding_line(finding)}", f"            {finding['remedy']}"]
     text.append(f"  time      {time_split_line(record['split'])}")
     report = directory / "report" / "index.html"
     if report.exists():

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    explain_failures,
     history_settings,
     limits,
 )
@@ -20,6 +21,7 @@ from .resolve_settings import EffectiveSettings
 from .settings_layers import RequestedSettings
 
 KPI_FILES, JUDGED, PREFIX = "results_kpi_files", "results_judged", "results_"
+SIGNATURE_FILES = "results_signature_files"
 MAX_ERRORS = "results_max_errors"
 #: Settings of the comparison with history.
 HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.COMPARISON)
@@ -32,6 +34,13 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
     """Raise InputError for a wrong setting of the verdict at any point of the matrix. roles: their folders by name."""
     given_names = {str(change.path[0]) for change in effective.resolved.changes} - set(effective.late)
     given_names |= {name.partition(".")[0] for name in effective.matrix}
+    if SIGNATURE_FILES in given_names:
+        for point in effective.points:
+            paths = [
+                str(roles["results"] / "files" / "signatures.yml"),
+                *map(str, point.settings[SIGNATURE_FILES] or ()),
+            ]
+            explain_failures.load_failure_signatures(paths)
     if not given_names & {limits.SETTING, *NAMED} or KPI_FILES in effective.late:
         return
     for point in effective.points:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 from .comparison_schemas import COMPARISON
+from .finding_schemas import FINDINGS
 from .lease_schema import LEASE
 from .point_schemas import POINT
 from .result_schemas import RESULTS
 from .run_schemas import RUN
 from .verdict_schemas import VERDICT
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **VERDICT, **LEASE, **COMPARISON}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **VERDICT, **FINDINGS, **LEASE, **COMPARISON}
 
 #: Schemas of the files that others may read. The other files are for the modules and roles of this collection.
 PUBLISHED = (
@@ -37,7 +38,7 @@ PUBLISHED = (
     *("point/2", "plan/1", "ledger/1", "requests/1", "observations/1", "timeline/1"),
     *("training/1", "ran/1", "metrics/1", "users/1"),
     *("kpis/2", "attribution/1", "history/1", "verdict/2", "comparison/2", "timing/1"),
-    *("kpi_definitions/1", "metric_queries/1"),
+    *("findings/1", "signatures/1", "kpi_definitions/1", "metric_queries/1"),
 )
 
 

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
     OpenSearchClient,
     OpenSearchServer,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.explain_failures import signatures_found
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
     flatten_labels,
     recorded_labels,
@@ -100,6 +101,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
         "ended": record.get("ended"),
         "versions": {str(name): str(version) for name, version in (record.get("versions") or {}).items()},
         "repeats": run.repeats,
+        "findings": signatures_found(run.top),
         "checks": [
             {key: check.get(key) for key in ("check", "result", "detail", "point")}
             for check in verdict.get("checks") or []

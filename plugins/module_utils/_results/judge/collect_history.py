@@ -87,6 +87,7 @@ class RunHistory:
     """The past runs of a run. found: how many there are, without copies. points: by matrix point, oldest first.
 
     notes: what could not be read, and patterns without effect. unread: why sources could not be read at all.
+    findings_of: the runs before this one in which causes of failures were sought, oldest first, with what was found.
     """
 
     sources: tuple[str, ...] = ()
@@ -97,6 +98,16 @@ class RunHistory:
     points: Mapping[str, Sequence[ComparablePoint]] = field(default_factory=dict)
     rules: LabelRules = LabelRules()
     unread: tuple[str, ...] = ()
+    findings_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> dict[str, list[str]]:
+        """Return the past runs in which each signature of failures was found, oldest first."""
+        runs: dict[str, list[str]] = {}
+        for run, signatures in self.findings_of.items():
+            for signature in signatures:
+                runs.setdefault(signature, []).append(run)
+        return runs
 
     def document(self) -> dict[str, Any]:
         """Return the part ``history`` of schemas verdict/2 and comparison/2."""
@@ -195,6 +206,7 @@ def collect_past_runs(
     started = formats.utc_text(run.record.get("started"))
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
     left: dict[str, LeftOut] = {}
+    explained: dict[str, PastRun] = {}
     for source in request.sources:
         used = 0
         read_source = partial(_read_source_runs, request, source, str(run.record.get("project") or ""))
@@ -202,6 +214,8 @@ def collect_past_runs(
         for past in runs:
             if past.run in (run.id, *matched, *without):
                 continue
+            if past.findings is not None and not (started and past.at > started):
+                explained[past.run] = past
             if started and past.at > started:
                 match: dict[str, list[ComparablePoint]] | LeftOut = LeftOut(past.run, "later than this run")
             else:
@@ -230,6 +244,7 @@ def collect_past_runs(
         {number: _sorted_comparable_points(matched, kept, number) for number in own},
         request.rules,
         tuple(unread),
+        {past.run: past.findings or () for past in sorted(explained.values(), key=lambda past: past.at)},
     )
 
 

@@ -11,7 +11,7 @@ and name it, so that one unreachable cluster is one error and never a failure. A
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.readings import INCONCLUSIVE, OUTSIDE, REGRESSION
-from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PASS
+from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PASS, finding_line
 
 FAILURE, SKIPPED = "failure", "skipped"
 #: Readings of figures that are no remark.
@@ -46,14 +46,29 @@ def suite_name(run: Run) -> str:
     return f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
 
 
-def render_run_xml(run: Run, verdict: Mapping[str, Any]) -> str:
-    """Return the JUnit XML of a run with its verdict (schema verdict/2), which is empty if there is none."""
+def render_run_xml(run: Run, verdict: Mapping[str, Any], findings: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the JUnit XML of a run with its verdict (schema verdict/2), which is empty if there is none.
+
+    findings: known causes of what went wrong, as in schema findings/1; they are the output of the first case that
+    did not pass.
+    """
     seconds = sum(float(phase.get("seconds") or 0) for phase in (run.record.get("phases") or {}).values())
     properties = {"run": run.id, "verdict": verdict.get("verdict") or "unknown"}
     properties |= {key: verdict[key] for key in ("code", "selection") if key in verdict}
     figures = "\n".join(f"{point.number} {_kpi_value_text(kpi)}" for point in run.points for kpi in point.kpis or [])
     started = str(run.record.get("started") or "")  # with its Z: without a time zone, readers take it as local
-    return render_suite_xml(suite_name(run), run_test_cases(run, verdict), seconds, started, properties, figures)
+    tests = _with_findings(run_test_cases(run, verdict), findings)
+    return render_suite_xml(suite_name(run), tests, seconds, started, properties, figures)
+
+
+def _with_findings(tests: list[JUnitTestCase], findings: Sequence[Mapping[str, Any]]) -> list[JUnitTestCase]:
+    """Return the cases, the first error or else failure with the known causes as its output."""
+    grave = [test for kind in (ERROR, FAILURE) for test in tests if test.kind == kind]
+    if not grave or not findings:
+        return tests
+    lines = [f"{finding_line(finding)}\n  {finding['remedy']}" for finding in findings]
+    output = "\n".join(["Known causes:", *lines, *([grave[0].output] if grave[0].output else [])])
+    return [replace(test, output=output) if test is grave[0] else test for test in tests]
 
 
 def render_comparison_xml(comparison: Mapping[str, Any]) -> str:

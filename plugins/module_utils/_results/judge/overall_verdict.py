@@ -38,6 +38,8 @@ PRECEDENCE = (ERROR, INVALID, REGRESSION, INCONCLUSIVE, IMPROVEMENT, PASS)
 OF_CHECK = {PASS: PASS, OUTSIDE: REGRESSION, INVALID: INVALID, ERROR: ERROR, NOT_JUDGED: INCONCLUSIVE}
 #: Number of figures in the table of a summary, and of reasons below it.
 FIGURES, REASONS = 5, 5
+#: Number of known causes in a summary.
+FINDINGS = 3
 #: Figures that were not compared with all runs, and that are named.
 NAMED = 2
 
@@ -153,8 +155,11 @@ def history_sentence(verdict: Mapping[str, Any]) -> str:
     return f"{formats.capitalize_first_letter(comparison_basis_text(verdict))}. {history_line(verdict['history'])}."
 
 
-def render_summary_markdown(run: Run, verdict: Mapping[str, Any]) -> str:
-    """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none."""
+def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none.
+
+    findings: known causes of what went wrong, as in schema findings/1.
+    """
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
     blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {markdown_line(name)}"]
     why = explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
@@ -164,10 +169,32 @@ def render_summary_markdown(run: Run, verdict: Mapping[str, Any]) -> str:
     table = ["\n".join(rows)] if rows else []
     worse = verdict.get("verdict") == REGRESSION
     blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
+    blocks += _findings_as_bullet_list(findings)
     blocks += [f"Warning: {markdown_line(warning)}" for warning in verdict.get("warnings") or []]
     if verdict.get("history"):
         blocks.append(markdown_line(history_sentence(verdict)))
     return "\n\n".join([*blocks, _run_links_as_list(run)]) + "\n"
+
+
+def _findings_as_bullet_list(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not findings:
+        return []
+    lines = [
+        f"- {markdown_line(finding_line(finding), 500)}\n  {markdown_line(finding['remedy'], 500)}"
+        for finding in findings[:FINDINGS]
+    ]
+    more = len(findings) - FINDINGS
+    return ["\n".join(["Known causes:", "", *lines, *([f"- {more} more in findings.json"] if more > 0 else [])])]
+
+
+def finding_line(finding: Mapping[str, Any]) -> str:
+    """Return a finding (schema findings/1) as one line: what, whose fault, how often, and where that is seen."""
+    more = f", {formats.format_count(finding['count'], 'place')}" if finding["count"] > 1 else ""
+    runs = finding["past_runs"]
+    again = f", also in {formats.format_count(runs, 'past run')} since {finding['first_seen']}" if runs else ""
+    first = next(iter(finding["evidence"]), None)
+    where = f": {first['file']}:{first['line']}: {first['text']}" if first else ""
+    return f"{finding['title']} (fault: {finding['fault']}{more}{again}){where}"
 
 
 def _reasons_as_bullet_list(why: list[str]) -> str:

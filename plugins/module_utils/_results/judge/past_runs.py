@@ -75,7 +75,7 @@ class PastPoint:
 class PastRun:
     """A run of a history. verdict: empty if it has none. source: the folder, prefix or index that it was read from.
 
-    points: the attempts that count.
+    points: the attempts that count. findings: signatures of failures that were found in it, None if none were sought.
     """
 
     run: str
@@ -83,6 +83,7 @@ class PastRun:
     verdict: str
     source: str
     points: tuple[PastPoint, ...]
+    findings: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -270,4 +271,5 @@ def _kept_run(run: Mapping[str, Any]) -> PastRun:
         PastPoint(**{**point, "kpis": {name: PastValue(**kpi) for name, kpi in point["kpis"].items()}})
         for point in run["points"]
     )
-    return PastRun(**{**run, "points": points})
+    findings = None if run.get("findings") is None else tuple(run["findings"])
+    return PastRun(**{**run, "points": points, "findings": findings})

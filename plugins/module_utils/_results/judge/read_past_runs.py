@@ -32,13 +32,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import read_json_lines
 
 from ..kpi.labels import flatten_labels, recorded_labels
+from . import explain_failures
 from .past_runs import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
 
 #: Timeout of each request in seconds, and attempts at it: a history is worth less than the time of a run.
 TIMEOUT, ATTEMPTS = 30.0, 2
 #: Requests at a time while the runs are listed.
 _PARALLEL = 8
-_FIGURES = re.compile(r"(verdict\.json|schedule\.jsonl|points/[0-9]+(-[0-9]+)?/(point\.yml|kpis\.json))")
+_FIGURES = re.compile(r"(verdict\.json|findings\.json|schedule\.jsonl|points/[0-9]+(-[0-9]+)?/(point\.yml|kpis\.json))")
 #: What the labels of figures of an older version are read from.
 _SOURCES_OF_LABELS = re.compile(r"(cluster\.yml|points/[0-9]+(-[0-9]+)?/(settings\.yml|ran\.json))")
 #: Levels of folders below the folder of a history in which run directories are found.
@@ -128,6 +129,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
         _read_run_verdict(top, notes),
         source,
         passed_attempts_to_use(points, _does_run_repeat_points(top)),
+        explain_failures.signatures_found(top),
     )
 
 
@@ -274,7 +276,7 @@ def read_runs_from_opensearch(server: OpenSearchServer, project: str, notes: lis
     batch: list[Document] = []
     query = {"term": {"project": project}}
     for run in _query_opensearch_documents(
-        client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats", "whole"]
+        client, "runs", query, _NEWEST, ["run", "@timestamp", "verdict", "repeats", "whole", "findings"]
     ):
         if run.get("whole") is False:
             notes.append(f"{server.url}, run {run.get('run')}: its export did not end")
@@ -312,6 +314,7 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
             "" if verdict == "unknown" else verdict,
             where,
             passed_attempts_to_use(own, document.get("repeats") is True),
+            None if document.get("findings") is None else tuple(map(str, document["findings"])),
         )
 
 

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run, counted_points, point_label
 
 from ..kpi import kpi_definitions
-from . import judge_run, limits, overall_verdict
-from .collect_history import HistoryRequest, collect_past_runs
+from . import explain_failures, judge_run, limits, overall_verdict
+from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
 from .past_runs import KeptRuns
@@ -42,6 +42,7 @@ def write_verdict(
     rules: JudgingRules = DEFAULT_RULES,
     past: HistoryRequest = NO_HISTORY,
     write: bool = True,
+    signatures: Iterable[str] = (),
 ) -> Result:
     """Write the verdict; return the result of stage verdict of module results.
 
@@ -53,9 +54,10 @@ def write_verdict(
         rules: How the run is judged; max_lateness and limits are filled in.
         past: The history to compare with.
         write: Whether to write the files, which the schedule of a run does not need between two attempts.
+        signatures: Files of signatures of failures; without any, nothing is explained.
 
     Raises:
-        InputError: For a wrong limit.
+        InputError: For a wrong limit or signature.
     """
     run = counted_points(run_reader.read_run_directory(Path(run_dir)))
     warnings: list[str] = []
@@ -76,6 +78,7 @@ def write_verdict(
     before = sha256_of_file(path)
     if write:
         files.write_json(path, verdict, "verdict/2")
+        write_findings(run, verdict, signatures, history)
         write_texts(run, verdict)
     why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
@@ -90,16 +93,33 @@ def write_verdict(
     }
 
 
+def write_findings(
+    run: Run, verdict: Mapping[str, Any], paths: Iterable[str], history: RunHistory | None = None
+) -> None:
+    """Write findings.json of a run: what explains its failures. paths: files of signatures; none changes nothing."""
+    signatures = explain_failures.load_failure_signatures(paths)
+    if signatures:
+        past = (history.findings, len(history.findings_of)) if history else (None, 0)
+        document = explain_failures.explain_run(run, verdict, signatures, *past)
+        files.write_json(run.top / explain_failures.FILE, document, explain_failures.SCHEMA)
+
+
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     """Write junit.xml and summary.md into the run directory. verdict: empty if there is none."""
-    files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict))
-    files.replace_text(run.top / "summary.md", overall_verdict.render_summary_markdown(run, verdict))
+    findings = explain_failures.read_findings(run.top)
+    files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict, findings))
+    files.replace_text(run.top / "summary.md", overall_verdict.render_summary_markdown(run, verdict, findings))
 
 
-def rewrite_texts(top: Path) -> None:
-    """Write junit.xml and summary.md of a run again, because its record has changed since the verdict."""
+def rewrite_texts(top: Path, signatures: Iterable[str] = ()) -> None:
+    """Write findings.json, junit.xml and summary.md of a run again, because its record has changed since the verdict.
+
+    signatures: files of signatures of failures; without any, the findings stay.
+    """
     try:
         verdict = schema_migration.read_document_migrated(top / VERDICT, "verdict")
     except DataError:
         verdict = {}
-    write_texts(counted_points(run_reader.read_run_directory(top)), verdict)
+    run = counted_points(run_reader.read_run_directory(top))
+    write_findings(run, verdict, signatures)
+    write_texts(run, verdict)

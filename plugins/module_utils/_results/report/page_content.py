@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import tim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..judge import overall_verdict
+from ..judge import explain_failures, overall_verdict
 from . import figure_texts, point_section, run_facts
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
@@ -65,6 +65,7 @@ def report_template_variables(
         "clusters": run_facts.clusters_with_their_hosts(run.clusters),
         "record": run_facts.run_record_rows(record),
         "failures": _collect_run_errors(run),
+        "findings": explain_failures.read_findings(run.top),
         "comparisons": find_existing_comparisons(run.top / "report"),
         "missing": [*run.missing, *unread, *notes],
     }

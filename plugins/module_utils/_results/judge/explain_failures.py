@@ -1,0 +1,519 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Explain what went wrong in a run: known signatures of failures in its errors, captured objects, events and logs.
+
+A signature is data (schema signatures/1): in which places of a run which texts show a cause, whose fault that is, and
+what to do. A text is words that stand in one line in this order, with ``*`` between them; upper and lower case are
+alike. So the search takes a time proportional to the text, whatever the text and the signature are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_schemas import FAULT, PLACES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+
+FILE, SCHEMA = "findings.json", "findings/1"
+#: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.
+FAULTS = tuple(FAULT["enum"])
+#: Where texts are: errors of phases and points; answers to requests of the load; objects, events, logs of a capture.
+ERRORS, REQUESTS, PODS, OBJECTS, NODES, EVENTS, LOGS = PLACES
+REQUIRED = ("name", "title", "fault", "remedy", "patterns")
+OPTIONAL = ("in", "not", "causes", "yields_to")
+#: Letters that a pattern must have beside ``*``: shorter ones match by chance.
+LEAST_LETTERS = 4
+#: Limits of what is read and kept: bytes of a file and of all files, letters of a line that is read, of one that is
+#: kept, pieces of evidence of a finding, errors without a cause.
+FILE_BYTES, ALL_BYTES, MOST_LETTERS, LINE, EVIDENCE, UNEXPLAINED = 2**20, 64 * 2**20, 10_000, 300, 3, 5
+#: Captures of what was there before the load cannot explain its failure.
+_BEFORE = "before-the-test"
+#: Answers to requests of the load that are no success.
+_NOT_CREATED = ("refused", "retry", "ambiguous")
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FailureSignature:
+    """A known cause. patterns, excluded: words that stand in a line in this order; causes: classes of errors."""
+
+    name: str
+    title: str
+    fault: str
+    remedy: str
+    places: tuple[str, ...]
+    patterns: tuple[tuple[str, ...], ...]
+    excluded: tuple[tuple[str, ...], ...] = ()
+    causes: frozenset[str] = frozenset()
+    yields_to: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class RunText:
+    """A text of a run, of one or several lines. line: number of the first one. cause: class of the error."""
+
+    place: str
+    file: str
+    line: int
+    text: str
+    about: str = ""
+    cause: str = ""
+
+
+def load_failure_signatures(paths: Iterable[str]) -> list[FailureSignature]:
+    """Read signatures from YAML files; a later one replaces an earlier one of the same name. Raises InputError."""
+    entries = files.read_definitions(
+        paths, "signature", "signatures of failures", "signatures/1", REQUIRED, OPTIONAL, _check_signature
+    )
+    names = {entry["name"] for entry in entries}
+    for entry in entries:
+        for name in entry.get("yields_to", ()):
+            if name not in names:
+                raise InputError(
+                    f"signature {entry['name']}: yields_to {formats.unknown_value('signature', name, names)}"
+                )
+    return [
+        FailureSignature(
+            entry["name"],
+            entry["title"],
+            entry["fault"],
+            entry["remedy"],
+            tuple(entry.get("in") or PLACES),
+            tuple(map(_words_of_pattern, entry["patterns"])),
+            tuple(map(_words_of_pattern, entry.get("not", ()))),
+            frozenset(entry.get("causes", ())),
+            frozenset(entry.get("yields_to", ())),
+        )
+        for entry in entries
+    ]
+
+
+def _check_signature(entry: Mapping[str, Any], where: str) -> None:
+    for key in ("name", "title", "remedy"):
+        if not isinstance(entry[key], str) or not entry[key].strip():
+            raise InputError(f"{where}: {key} must be a text")
+    if entry["fault"] not in FAULTS:
+        raise InputError(f"{where}: {formats.unknown_value('fault', entry['fault'], FAULTS)}")
+    for key in ("patterns", *(key for key in OPTIONAL if key in entry)):
+        if not isinstance(entry[key], list) or not all(isinstance(value, str) for value in entry[key]):
+            raise InputError(f"{where}: {key} must be a list of texts")
+    for place in entry.get("in", ()):
+        if place not in PLACES:
+            raise InputError(f"{where}: in: {formats.unknown_value('place', place, PLACES)}")
+    classes = error_class_names()
+    for name in entry.get("causes", ()):
+        if name not in classes:
+            raise InputError(f"{where}: causes: {formats.unknown_value('class of errors', name, classes)}")
+    if not entry["patterns"] and not entry.get("causes"):
+        raise InputError(f"{where}: patterns and causes are empty, so it can match nothing")
+    for pattern in (*entry["patterns"], *entry.get("not", ())):
+        if sum(map(len, _words_of_pattern(pattern))) < LEAST_LETTERS:
+            raise InputError(f"{where}: pattern '{pattern}' needs at least {LEAST_LETTERS} letters beside *")
+        if "\n" in pattern:
+            raise InputError(f"{where}: pattern '{pattern!r}' has several lines, and a pattern is searched in one")
+
+
+def error_class_names() -> list[str]:
+    """Return the classes of errors that phases and points record."""
+    from . import run_checks  # imports this package's verdict texts
+
+    return sorted(run_checks.INFRASTRUCTURE | run_checks.OTHER)
+
+
+def _words_of_pattern(pattern: str) -> tuple[str, ...]:
+    return tuple(word for word in pattern.lower().split("*") if word.strip())
+
+
+def lines_with_words(text: str, words: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers, from 0, of the lines of a lower-case text that contain the words in this order."""
+    place, line, counted = 0, 0, 0
+    while (found := text.find(words[0], place)) >= 0:
+        end = text.find("\n", found)
+        end = len(text) if end < 0 else end
+        line += text.count("\n", counted, found)
+        counted = found
+        at = found + len(words[0])
+        for word in words[1:]:
+            at = text.find(word, at, end)
+            if at < 0:
+                break
+            at += len(word)
+        if at >= 0:
+            yield line
+        place = end + 1
+
+
+@dataclass
+class _MatchedLines:
+    """The lines of a run that match a signature."""
+
+    count: int = 0
+    points: set[str] = field(default_factory=set)
+    places: set[str] = field(default_factory=set)
+    evidence: list[tuple[int, Document]] = field(default_factory=list)
+
+    def add(self, text: RunText, line: int, words: Sequence[str]) -> None:
+        self.count += 1
+        self.places.add(text.place)
+        parts = text.file.split("/")
+        if parts[0] == "points":
+            self.points.add(parts[1])
+        elif parts[0] == "capture" and "-point-" in parts[1]:
+            self.points.add(parts[1].partition("-point-")[2])
+        rank = PLACES.index(text.place)
+        if len(self.evidence) < EVIDENCE or rank < self.evidence[-1][0]:
+            self.evidence.append((rank, _evidence(text, line, words)))
+            self.evidence.sort(key=lambda entry: entry[0])
+            del self.evidence[EVIDENCE:]
+
+
+def explain_run(
+    run: Run,
+    verdict: Mapping[str, Any],
+    signatures: Sequence[FailureSignature],
+    past: Mapping[str, Sequence[str]] | None = None,
+    past_runs: int = 0,
+) -> Document:
+    """Return findings.json of a run: the known causes of what went wrong, the most direct evidence first.
+
+    Nothing is searched in a run in which nothing went wrong: events and logs of a good run mention transient failures.
+
+    Args:
+        run: The run.
+        verdict: Its verdict, empty if there is none.
+        signatures: The known causes.
+        past: Signature -> past runs that it was found in, oldest first; None if no history was read, which keeps what
+            an earlier findings.json says.
+        past_runs: How many past runs were looked at.
+    """
+    before = _earlier_findings(run.top)
+    seen = before.get("past") or {"runs": 0, "signatures": {}}
+    if past is not None:
+        seen = {"runs": past_runs, "signatures": {name: list(runs) for name, runs in past.items()}}
+    matched: dict[str, _MatchedLines] = {}
+    unexplained: list[Document] = []
+    read: set[str] = set()
+    if went_wrong(run, verdict):
+        for text in run_texts(run):
+            read.add(text.file)
+            names = _match(text, signatures, matched)
+            if text.place == ERRORS and not names and len(unexplained) < UNEXPLAINED:
+                unexplained.append(_evidence(text, 0))
+    else:
+        before = {}
+    yielding = {
+        signature.name for signature in signatures if signature.name in matched and signature.yields_to & matched.keys()
+    }
+    findings = [
+        _finding(signature, matched[signature.name], seen)
+        for signature in signatures
+        if signature.name in matched and signature.name not in yielding
+    ]
+    there = {finding["signature"] for finding in findings} | yielding
+    # A copy of a run has not all of its files: what these have shown stays.
+    findings += [
+        finding
+        for finding in before.get("findings") or ()
+        if finding["signature"] not in there
+        and not any((run.top / entry["file"]).exists() for entry in finding["evidence"])
+    ]
+    ranks = {signature.name: number for number, signature in enumerate(signatures)}
+    findings.sort(
+        key=lambda finding: (
+            min((PLACES.index(place) for place in finding["places"]), default=len(PLACES)),
+            ranks.get(finding["signature"], len(ranks)),
+        )
+    )
+    # With a cause, an error that none matches is mostly its consequence, such as workloads that did not end.
+    left = [] if findings else unexplained
+    return {"schema": SCHEMA, "run": run.id, "findings": findings, "unexplained": left, "past": seen}
+
+
+def went_wrong(run: Run, verdict: Mapping[str, Any]) -> bool:
+    """Return whether a phase, a point, a workload or a figure of a run is not as it should be."""
+    phases = (run.record.get("phases") or {}).values()
+    states = {state.get("status") for state in (*phases, *(point.record for point in run.points))}
+    return bool(run.failures) or "failed" in states or verdict.get("verdict") in ("error", "invalid", "regression")
+
+
+def _match(text: RunText, signatures: Iterable[FailureSignature], matched: dict[str, _MatchedLines]) -> set[str]:
+    """Add the lines of a text to the signatures that they match; return the names of these."""
+    lower = text.text.lower()
+    lines: list[str] | None = None
+    names = set()
+    for signature in signatures:
+        if text.place not in signature.places:
+            continue
+        numbers = {number: words for words in signature.patterns for number in lines_with_words(lower, words)}
+        if text.cause and text.cause in signature.causes:
+            numbers.setdefault(0, ())
+        if numbers and signature.excluded:
+            lines = lower.split("\n") if lines is None else lines
+            for number in list(numbers):
+                if any(_has_words(lines[number], words) for words in signature.excluded):
+                    del numbers[number]
+        for number in sorted(numbers):
+            matched.setdefault(signature.name, _MatchedLines()).add(text, number, numbers[number])
+            names.add(signature.name)
+    return names
+
+
+def _has_words(line: str, words: Sequence[str]) -> bool:
+    return next(lines_with_words(line, words), None) is not None
+
+
+def _evidence(text: RunText, line: int, words: Sequence[str] = ()) -> Document:
+    """Return a line as evidence: on one line, without secrets and control characters; of a long one, the part with
+    the first of the words.
+    """
+    own = text.text.split("\n")[line] if "\n" in text.text else text.text
+    plain = " ".join(visible_text(_NO_SECRETS.masked(mask_assignments(own[:MOST_LETTERS]))).split())
+    place = max(plain.lower().find(words[0]), 0) if words else 0
+    if place > LINE // 2:
+        plain = f"…{plain[place - LINE // 4 :]}"
+    shown = plain if len(plain) <= LINE else f"{plain[: LINE - 1]}…"
+    about = {"about": " ".join(visible_text(text.about).split())[:LINE]} if text.about else {}
+    return {"file": text.file, "line": text.line + line, "text": shown, **about}
+
+
+#: Known values are masked where files are written; this one knows the forms of secrets.
+_NO_SECRETS = SecretScanner({})
+
+
+def _finding(signature: FailureSignature, lines: _MatchedLines, seen: Mapping[str, Any]) -> Document:
+    runs = seen["signatures"].get(signature.name) or []
+    return {
+        "signature": signature.name,
+        "title": signature.title,
+        "fault": signature.fault,
+        "remedy": signature.remedy,
+        "count": lines.count,
+        "places": sorted(lines.places, key=PLACES.index),
+        "points": sorted(lines.points),
+        "evidence": [evidence for _rank, evidence in lines.evidence],
+        "past_runs": len(runs),
+        "first_seen": runs[0] if runs else None,
+    }
+
+
+def _earlier_findings(top: Path) -> Document:
+    """Return findings.json as far as it is one; empty otherwise."""
+    try:
+        document = files.read_json(top / FILE)
+    except (DataError, OSError, ValueError):
+        return {}
+    known = isinstance(document, dict) and document.get("schema") == SCHEMA
+    return document if known and isinstance(document.get("findings"), list) else {}
+
+
+def read_findings(top: Path) -> list[Document]:
+    """Return the findings of a run directory, none if there is no readable findings.json."""
+    return list(_earlier_findings(top).get("findings") or ())
+
+
+def signatures_found(top: Path) -> tuple[str, ...] | None:
+    """Return the names of the signatures that were found in a run; None if none were sought."""
+    document = _earlier_findings(top)
+    return tuple(finding["signature"] for finding in document["findings"]) if document else None
+
+
+# --- the texts of a run ---
+
+
+def run_texts(run: Run) -> Iterator[RunText]:
+    """Yield the texts of a run in which causes are searched, the most direct ones first, within ALL_BYTES."""
+    yield from _error_texts(run)
+    budget = [ALL_BYTES]
+    for ledger in sorted(run.top.glob("points/*/ledger.jsonl")):
+        yield from _request_texts(run.top, ledger, budget)
+    captures = [
+        folder for folder in sorted(run.top.glob("capture/[0-9]*")) if folder.is_dir() and _BEFORE not in folder.name
+    ]
+    well: set[str] = set()
+    for folder in captures:
+        yield from _capture_texts(run.top, folder, budget, well)
+    for log in sorted([*run.top.glob("capture/*/logs/*.log"), *run.top.glob("[0-9][0-9][0-9]__*/log")]):
+        yield from _log_text(run.top, log, budget)
+    for log in sorted(run.top.glob("points/*/logs/*.log")):
+        if log.stem not in well:
+            yield from _log_text(run.top, log, budget)
+
+
+def _error_texts(run: Run) -> Iterator[RunText]:
+    """Yield the errors of phases and points with the line of their file, and those that only FAILURES has."""
+    known: list[str] = []
+    for name, phase in (run.record.get("phases") or {}).items():
+        if phase.get("error"):
+            known.append(str(phase["error"]))
+            line = _line_of_entry(run.top / "run.yml", ("phases", str(name), "error"))
+            yield _error_text("run.yml", line, phase, f"phase {name}")
+    for point in run.points:
+        if point.record.get("error"):
+            known.append(str(point.record["error"]))
+            path = point.folder / "point.yml"
+            line = _line_of_entry(path, ("error",))
+            yield _error_text(str(path.relative_to(run.top)), line, point.record, f"point {point.number}")
+    for number, line_text in enumerate(run.failures.splitlines(), start=1):
+        if line_text.strip() and not any(line_text in error for error in known):
+            yield RunText(ERRORS, "FAILURES", number, line_text)
+
+
+def _error_text(file: str, line: int, record: Mapping[str, Any], about: str) -> RunText:
+    text = " ".join(str(record["error"]).split())
+    return RunText(ERRORS, file, line, text, about, str(record.get("cause") or ""))
+
+
+def _line_of_entry(path: Path, keys: Sequence[str]) -> int:
+    """Return the line of an entry of nested mappings in a YAML file that we have written; 1 if it is not found."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 1
+    place, indent = 0, ""
+    for key in keys:
+        for number in range(place, len(lines)):
+            if lines[number].startswith(f"{indent}{key}:"):
+                place = number + 1
+                break
+        else:
+            return 1
+        indent += "  "
+    return place
+
+
+def _request_texts(top: Path, path: Path, budget: list[int]) -> Iterator[RunText]:
+    """Yield the answers of the API server to requests of the load that created nothing."""
+    name = str(path.relative_to(top))
+    for number, line in _json_objects(path, budget, tuple(f'"{outcome}"'.encode() for outcome in _NOT_CREATED)):
+        if line.get("type") == "attempt" and line.get("outcome") in _NOT_CREATED:
+            words = (str(line.get(key) or "") for key in ("status", "reason", "message"))
+            yield RunText(REQUESTS, name, number, _one_line(words), f"{line.get('kind')} {line.get('name')}")
+
+
+def _capture_texts(top: Path, folder: Path, budget: list[int], well: set[str]) -> Iterator[RunText]:
+    """Yield what a capture says of pods, objects, nodes and events. well: gets the pods that are well by name."""
+    well_uids = set()
+    for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.name.startswith("events-")):
+        name = str(path.relative_to(top))
+        for number, item in _json_objects(path, budget):
+            about = _about(item)
+            if path.name.startswith("events-"):
+                involved = item.get("involvedObject") or {}
+                if item.get("type") != "Normal" and involved.get("uid") not in well_uids:
+                    about = f"{involved.get('kind')} {involved.get('name')}"
+                    words = (str(item.get("reason") or ""), str(item.get("message") or item.get("note") or ""))
+                    yield RunText(EVENTS, name, number, _one_line(words), about)
+                continue
+            if item.get("kind") == "Pod" and _is_well(item):
+                well_uids.add(field_at_path(item, "metadata.uid"))
+                well.add(str(field_at_path(item, "metadata.name")))
+                continue
+            place = PODS if item.get("kind") == "Pod" else OBJECTS
+            for text in _status_texts(item):
+                yield RunText(place, name, number, text, about)
+    for _number, state in _json_objects(folder / "state.json", budget):
+        for node, summary in (state.get("nodes") or {}).items():
+            facts = [] if summary.get("ready") else ["NotReady"]
+            facts += [] if summary.get("schedulable", True) else ["unschedulable"]
+            for text in (*facts, *map(str, summary.get("conditions") or ())):
+                yield RunText(NODES, str((folder / "state.json").relative_to(top)), 1, text, f"Node {node}")
+
+
+def _about(item: Mapping[str, Any]) -> str:
+    return f"{item.get('kind')} {field_at_path(item, 'metadata.name', '')}"
+
+
+def _is_well(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod has succeeded, or runs and is ready."""
+    phase = field_at_path(pod, "status.phase", "")
+    statuses = field_at_path(pod, "status.containerStatuses", [])
+    restarted = any(field_at_path(status, "lastState.terminated") for status in statuses)
+    return phase == "Succeeded" or (
+        phase == "Running" and not restarted and bool(statuses) and all(status.get("ready") for status in statuses)
+    )
+
+
+def _status_texts(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sentences of an object's status: of its conditions, its containers, and itself."""
+    status = item.get("status")
+    if not isinstance(status, Mapping):
+        return
+    yield _one_line(str(status.get(key) or "") for key in ("phase", "reason", "message"))
+    for condition in status.get("conditions") or ():
+        if isinstance(condition, Mapping):
+            yield _one_line(
+                f"{condition.get('type')}={condition.get('status')}" if key == "type" else str(condition.get(key) or "")
+                for key in ("type", "reason", "message")
+            )
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(key) or ():
+            for when in ("state", "lastState"):
+                for state, facts in (container.get(when) or {}).items():
+                    if isinstance(facts, Mapping) and state != "running":
+                        code = f"exit code {facts['exitCode']}" if "exitCode" in facts else ""
+                        yield _one_line(
+                            (
+                                f"container {container.get('name')} {state}",
+                                *(str(facts.get(k) or "") for k in ("reason", "message")),
+                                code,
+                            )
+                        )
+
+
+def _one_line(words: Iterable[str]) -> str:
+    """Return the words that are not empty as one line."""
+    return ": ".join(" ".join(word.split()) for word in words if word)[:MOST_LETTERS]
+
+
+def _json_objects(path: Path, budget: list[int], having: Sequence[bytes] = ()) -> Iterator[tuple[int, Document]]:
+    """Yield the objects of a file of JSON lines with their line numbers, within the budget of bytes.
+
+    having: only lines that contain one of these. Damaged and very long lines are left out.
+    """
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while budget[0] > 0 and (line := stream.readline(FILE_BYTES)):
+                budget[0] -= len(line)
+                number += line.endswith(b"\n") or len(line) < FILE_BYTES
+                if having and not any(word in line for word in having):
+                    continue
+                try:
+                    item = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(item, dict):
+                    yield number, item
+    except OSError:
+        return
+
+
+def _log_text(top: Path, path: Path, budget: list[int]) -> Iterator[RunText]:
+    """Yield the end of a log."""
+    try:
+        size = path.stat().st_size
+        take = min(size, FILE_BYTES, budget[0])
+        if take <= 0 or path.is_symlink():
+            return
+        budget[0] -= take
+        with path.open("rb") as stream:
+            before, left = 1, size - take
+            while left > 0 and (part := stream.read(min(left, FILE_BYTES))):
+                before += part.count(b"\n")
+                left -= len(part)
+            text = stream.read(take).decode("utf-8", "replace")
+    except OSError:
+        return
+    yield RunText(LOGS, str(path.relative_to(top)), before, text)

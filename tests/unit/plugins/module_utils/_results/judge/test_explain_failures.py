@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What explains a failed run: texts that match, evidence, and signatures of users."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import explain_failures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import finding_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+
+ROOT = Path(__file__).parents[6]
+SIGNATURES = ROOT / "roles" / "results" / "files" / "signatures.yml"
+QUOTA = {
+    "name": "quota",
+    "title": "A quota",
+    "fault": "test",
+    "remedy": "Ask for less.",
+    "patterns": ["exceeded*quota"],
+}
+
+
+def write_run(top: Path, error: str = "", cause: str = "", **texts: str) -> Path:
+    """Write a run whose phase prepare failed. texts: further files by path, with _ for / and the dots as they are."""
+    phases = {"cluster": {"status": "passed"}, "prepare": {"status": "failed", "error": error or None, "cause": cause}}
+    top.mkdir(exist_ok=True)
+    (top / "run.yml").write_text(yaml.safe_dump({"id": "t1126-aaaaaa", "phases": phases}, sort_keys=False))
+    for name, text in texts.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    return top
+
+
+def explain(top: Path, *paths: Path, **more: Any) -> dict[str, Any]:
+    """Return findings.json of a run."""
+    signatures = explain_failures.load_failure_signatures(map(str, paths or (SIGNATURES,)))
+    document = explain_failures.explain_run(run_reader.read_run_directory(top), {}, signatures, **more)
+    files.check_schema("findings/1", document)
+    return document
+
+
+def names(document: dict[str, Any]) -> list[str]:
+    return [finding["signature"] for finding in document["findings"]]
+
+
+def test_words_must_stand_in_one_line_in_their_order() -> None:
+    text = "a quota\nexceeded it\nit exceeded a quota twice\nquota exceeded\nexceeded quota: quota"
+    assert list(explain_failures.lines_with_words(text, ("exceeded", "quota"))) == [2, 4]
+
+
+def test_the_search_takes_a_time_proportional_to_the_text() -> None:
+    words = ("aaaa", "aaab", "a b", "b")
+
+    def seconds(size: int) -> float:
+        began = time.process_time()
+        assert not list(explain_failures.lines_with_words("a" * size + "\n" + "aaab" * size, words[::-1]))
+        assert not list(explain_failures.lines_with_words("aaaa aaab " * size, words))
+        assert list(explain_failures.lines_with_words("aaaa " * size + "aaab a b b", words)) == [0]
+        return time.process_time() - began
+
+    assert seconds(400_000) < 40 * max(seconds(40_000), 0.01)
+
+
+def test_an_error_is_found_with_file_line_and_class(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "Lease the machines: the lab\nhas 2 of 4 free", "NotEnoughHosts")
+    finding = explain(top)["findings"][0]
+    assert (finding["signature"], finding["fault"]) == ("lab_full", "lab")
+    where = finding["evidence"][0]
+    assert where["file"] == "run.yml"
+    assert (top / "run.yml").read_text().splitlines()[where["line"] - 1].strip().startswith("error:")
+    assert "run.yml:" in finding_line(finding)
+
+
+def test_evidence_has_no_secret_no_control_character_and_one_line(tmp_path: Path) -> None:
+    error = "exceeded quota: \x1b[2Jtoken=abcdefgh12345 sha256~aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nnext " + "x" * 5000
+    text = json.dumps(explain(write_run(tmp_path / "run", error)))
+    assert "abcdefgh12345" not in text and "sha256~aaaa" not in text
+    evidence = explain(tmp_path / "run")["findings"][0]["evidence"][0]["text"]
+    assert "\x1b" not in evidence and "\n" not in evidence and len(evidence) <= explain_failures.LINE
+
+
+def test_a_good_run_is_not_searched(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run")
+    record = yaml.safe_load((top / "run.yml").read_text())
+    record["phases"]["prepare"]["status"] = "passed"
+    (top / "run.yml").write_text(yaml.safe_dump(record))
+    write_event(top, "FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    assert explain(top)["findings"] == []
+
+
+def write_event(top: Path, reason: str, message: str, uid: str = "u1") -> None:
+    folder = top / "capture" / "02-after-a-failure"
+    folder.mkdir(parents=True, exist_ok=True)
+    event = {"kind": "Event", "type": "Warning", "reason": reason, "message": message}
+    event["involvedObject"] = {"kind": "Pod", "name": "p1", "uid": uid}  # type: ignore[assignment]
+    with (folder / "events-one.jsonl").open("a") as stream:
+        stream.write("not json\n" + json.dumps(event) + "\n")
+
+
+def test_events_of_pods_that_are_well_do_not_count(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "something else")
+    write_event(top, "FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    finding = explain(top)["findings"][0]
+    assert (finding["signature"], finding["evidence"][0]["line"]) == ("gpu_missing", 2)
+    pod = {"kind": "Pod", "metadata": {"name": "p1", "uid": "u1"}, "status": {"phase": "Succeeded"}}
+    (top / "capture" / "02-after-a-failure" / "pods.jsonl").write_text(json.dumps(pod) + "\n")
+    document = explain(top)
+    assert names(document) == []
+    assert [entry["text"] for entry in document["unexplained"]] == ["something else"]
+
+
+def test_a_more_exact_cause_replaces_a_general_one(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "x")
+    write_event(top, "Failed", 'Failed to pull image "a/b:1": failed to resolve reference "a/b:1": a/b:1: not found')
+    assert names(explain(top)) == ["image_missing"]
+
+
+def test_findings_stay_in_a_copy_without_their_files(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "x")
+    write_event(top, "Failed", "exceeded quota: few")
+    files.write_json(top / explain_failures.FILE, explain(top), "findings/1")
+    (top / "capture" / "02-after-a-failure" / "events-one.jsonl").unlink()
+    assert names(explain(top)) == ["quota"]
+
+
+def test_past_runs_are_counted_and_stay(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "exceeded quota: few")
+    past = {"quota": ["t1120-aaaaaa", "t1121-aaaaaa"], "oom": ["t1121-aaaaaa"]}
+    document = explain(top, past=past, past_runs=5)
+    assert document["findings"][0]["past_runs"] == 2
+    assert "also in 2 past runs since t1120-aaaaaa" in finding_line(document["findings"][0])
+    files.write_json(top / explain_failures.FILE, document, "findings/1")
+    assert explain(top)["findings"] == document["findings"]
+
+
+def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "exceeded quota: few", **{"findings.json": "[1]"})
+    folder = top / "capture" / "01-after"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "events-x.jsonl").write_bytes(b"[" * 100_000 + b"\n{}\n\xff\n" + b'{"involvedObject": null}\n')
+    (folder / "pods.jsonl").write_text('{"kind": "Pod", "status": {"containerStatuses": null, "conditions": [1]}}\n')
+    (folder / "state.json").write_text('{"nodes": {"n": {}}}')
+    (folder / "logs" / "a.log").symlink_to("/etc/passwd")
+    assert "quota" in names(explain(top))
+
+
+def other(**change: Any) -> list[dict[str, Any]]:
+    return [{**QUOTA, **change}]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ("a: 1", "a list of signatures of failures is expected"),
+        ([{"name": "x"}], "'title' is missing"),
+        (other(fault="labs"), "fault 'labs' is none of test, product, lab"),
+        (other(patterns="quota"), "patterns must be a list of texts"),
+        (other(patterns=["*a*"]), "needs at least 4 letters"),
+        (other(patterns=[]), "it can match nothing"),
+        (other(**{"in": ["event"]}), "did you mean 'events'"),
+        (other(causes=["NotEnoughHost"]), "did you mean 'NotEnoughHosts'"),
+        (other(yields_to=["oomm"]), "yields_to"),
+        (other(pattern=["x"]), "unknown key 'pattern'"),
+    ],
+)
+def test_a_wrong_signature_is_refused(tmp_path: Path, entries: Any, message: str) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text(entries if isinstance(entries, str) else yaml.safe_dump(entries))
+    with pytest.raises(InputError, match=message):
+        explain_failures.load_failure_signatures([str(SIGNATURES), str(path)])
+
+
+def test_a_signature_of_a_user_replaces_ours(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text(yaml.safe_dump([{**QUOTA, "remedy": "Ask Anna."}, {**QUOTA, "name": "own", "patterns": ["a few"]}]))
+    document = explain(write_run(tmp_path / "run", "exceeded quota: few"), SIGNATURES, path)
+    assert [finding["remedy"] for finding in document["findings"]] == ["Ask Anna."]
