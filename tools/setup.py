@@ -53,7 +53,7 @@ def with_included(name: str) -> list[str]:
 def wanted(level: str) -> dict[str, str]:
     """File → SHA-256 for all requirement files of a level."""
     locks = [lock_of(other) for other, needed in LEVELS.items() if set(needed) <= set(LEVELS[level])]
-    names = sorted({*locks, *(one for name in LEVELS[level] for one in with_included(name))})
+    names = sorted({*locks, *(part for name in LEVELS[level] for part in with_included(name))})
     return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names}
 
 

@@ -24,6 +24,10 @@ LOAD = "perfscale.seatrial/load"
 CLIENT = "perfscale.seatrial/client"
 #: Annotation: number of GPUs that a pod claims; its resources do not have them.
 GPUS = "perfscale.seatrial/gpus"
+#: Annotation of a node, or of a pod on a lost node: the failure that was injected into it.
+FAILURE = "perfscale.seatrial/failure"
+#: Annotation of a pod on a lost node whose containers its simulator has stopped.
+HELD = "perfscale.seatrial/held"
 #: What stands for the number of a workload in names and namespaces of a plan's header.
 INDEX_PLACEHOLDER = "{index}"
 #: Part of a run that created an object shared by several workloads.

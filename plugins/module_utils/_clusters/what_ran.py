@@ -48,9 +48,7 @@ class ClusterSnapshot:
         if held := gpu_usage_by_node(self.nodes or (), self.pods.get("") or ()):
             ran_parts["gpus"] = held
         if self.pods:
-            ran_parts["images"] = image_digests_by_tag(
-                pod for of_namespace in self.pods.values() for pod in of_namespace
-            )
+            ran_parts["images"] = image_digests_by_tag(pod for pods in self.pods.values() for pod in pods)
         return {**ran_parts, **({"notes": self.notes} if self.notes else {})}
 
 

@@ -24,22 +24,22 @@ def problem_of_failures(
     options, unknown = render({"failures": entry["failures"], "seed": entry["seed"]}, settings)
     if unknown:
         return None
-    name, given = entry["setting"], options["failures"]
-    if not isinstance(given, list):
-        return name, f"{name}: a list of failures is expected, not {type(given).__name__}"
+    name, failures = entry["setting"], options["failures"]
+    if not isinstance(failures, list):
+        return name, f"{name}: a list of failures is expected, not {type(failures).__name__}"
     try:
-        _check_failures(name, given, int(options["seed"] or 1))
+        _check_failures(name, failures, int(options["seed"] or 1))
     except InputError as error:
         return name, str(error)
     return None
 
 
-def _check_failures(name: str, given: list[Any], seed: int) -> None:
+def _check_failures(name: str, failures: list[Any], seed: int) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_schedule
 
     known = failure_schedule.OPTIONS
     entries = []
-    for place, failure in enumerate(given):
+    for place, failure in enumerate(failures):
         where = f"{name}[{place}]"
         if not isinstance(failure, Mapping):
             raise InputError(f"{where}: a dictionary is expected, not {type(failure).__name__}")

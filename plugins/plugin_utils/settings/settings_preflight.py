@@ -256,15 +256,14 @@ class PreflightInput:
                 self._refuse_broken_template(name, path, settings)
 
     def _refuse_broken_template(self, name: str, path: Path, settings: Mapping[str, Any]) -> None:
-        about, hint = self._needed()[name], ""
+        about = self._needed()[name]
+        setting = f"{name.removesuffix('workload_template')}stages"
         places = [folder / "files" / "kinds" for folder in self.catalogue.roles.values()]
         try:
             stages = template_checks.stage_definitions(about, settings, self.render, places)
-            template_checks.check_template(path, about.get("variables") or (), stages)
+            template_checks.check_template(path, about.get("variables") or (), stages, setting)
         except InputError as error:
-            if isinstance(error, template_checks.UnknownKindError):
-                hint = f": set {name.removesuffix('workload_template')}stages"
-            raise InputError(f"{name}: {error}{hint}{self._set_by(name)}") from error
+            raise InputError(f"{name}: {error}{self._set_by(name)}") from error
 
     def _files(self, phases: Sequence[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Yield (setting, path, settings) of the files that these phases read, for each point."""

@@ -31,10 +31,6 @@ FILTERS = ("from_yaml", "to_json", "drawn")
 _KIND = re.compile(r"^kind: *[\"']?([A-Za-z0-9]+)[\"']? *(?:#.*)?$", re.MULTILINE)
 
 
-class UnknownKindError(InputError):
-    """The load has no stages for the kind of a template's workload."""
-
-
 def stage_definitions(
     about: Mapping[str, Any], settings: Mapping[str, Any], render: Render, places: Sequence[Path]
 ) -> list[Any]:
@@ -43,14 +39,14 @@ def stage_definitions(
     about: the entry of the template in meta/files.yml. places: folders with kinds.
     """
     stages, late = render(about.get("stages") or [], settings)
-    found = [] if late else stages
-    return workload_kinds.resolve_stage_definitions(found, lambda _folder, name: absolute_path(name), places) or []
+    known = [] if late else stages
+    return workload_kinds.resolve_stage_definitions(known, lambda _folder, name: absolute_path(name), places) or []
 
 
-def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any]) -> None:
-    """Raise InputError with the line for bad syntax and unknown names, UnknownKindError for a kind without stages.
+def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any], stages_setting: str) -> None:
+    """Raise InputError with the line for bad syntax and unknown names, and for a kind without stages.
 
-    stages: the stage definitions of the load; none if they are not known.
+    stages: the stage definitions of the load; none if they are not known. stages_setting: what adds others.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,9 +67,9 @@ def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any]) 
     kinds = [str(stage["kind"]) for stage in stages if isinstance(stage, dict) and stage.get("kind")]
     kind = _kind_of_workload(text)
     if kind and kinds and kind not in kinds:
-        raise UnknownKindError(
+        raise InputError(
             f"{path}: the workload, its last document, is a {kind}, and the stages of the load are those of "
-            f"{', '.join(kinds)}"
+            f"{', '.join(kinds)}: set {stages_setting}"
         )
 
 
@@ -88,5 +84,5 @@ def _optional_names(tree: nodes.Template) -> Iterator[str]:
 def _kind_of_workload(text: str) -> str:
     """Return the kind of the last document; empty if Jinja decides it or it is a list of others."""
     documents = [part for part in re.split(r"^---.*$", text, flags=re.MULTILINE) if part.strip()]
-    found = _KIND.findall(documents[-1]) if documents else []
-    return found[0] if len(found) == 1 and found[0] != "List" else ""
+    kinds = _KIND.findall(documents[-1]) if documents else []
+    return kinds[0] if len(kinds) == 1 and kinds[0] != "List" else ""

@@ -11,7 +11,8 @@ its lease is held until then, and KWOK takes over a lease that has expired.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from http import HTTPStatus
 from math import ceil
@@ -37,14 +38,12 @@ from .failure_schedule import (
 Pod = tuple[str, str]
 #: Namespace of the leases of nodes.
 LEASES = "kube-node-lease"
-#: Annotation of a node, or of a pod on a lost node, with the mark of the failure; that of a pod that KWOK has stopped.
-MARK, HELD = "perfscale.seatrial/failure", "perfscale.seatrial/held"
 GPU = "nvidia.com/gpu"
 _STRATEGIC = "application/strategic-merge-patch+json"
 #: Pause before an eviction that a disruption budget refused is repeated, seconds.
 _PAUSE = 1.0
-#: How long KWOK may take to stop pods, seconds.
-_HELD_WITHIN = 10.0
+#: How long KWOK may take to stop pods, and a disruption budget to permit their eviction, seconds.
+_PATIENCE = 10.0
 
 
 def check_nodes(client: Client, failures: Sequence[PlannedFailure]) -> None:
@@ -90,7 +89,7 @@ def _check_leases(client: Client, names: list[str]) -> None:
 
 def can_fail(node: dict[str, Any], kind: str) -> bool:
     """Return whether a node can have a failure of this kind now: it is Ready, and has none of any run."""
-    if not is_condition_true(node, "Ready") or MARK in (node["metadata"].get("annotations") or {}):
+    if not is_condition_true(node, "Ready") or run_labels.FAILURE in (node["metadata"].get("annotations") or {}):
         return False
     if kind in SIMULATED_ONLY and not label_value(node, run_labels.SIMULATED):
         return False
@@ -105,10 +104,7 @@ def count_gpus(node: dict[str, Any]) -> int:
 def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     if kind == NODE_LOST:
-        lease = _get_lease(client, name)
-        if lease is None or not lease["spec"].get("renewTime"):
-            raise InputError(f"node {name} has no renewed lease in namespace {LEASES}, so it can't be lost")
-        return {"holder": lease["spec"].get("holderIdentity") or ""}
+        return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
         return {"unschedulable": bool(_get_node(client, name)["spec"].get("unschedulable"))}
     if kind == GPU_LOST:
@@ -129,18 +125,17 @@ def inject(
     left: list[Pod] = []
     if failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
-        lease = _get_lease(client, name) or {"spec": {}}
-        last = datetime.fromisoformat(lease["spec"]["renewTime"])
+        last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
         # The lease counts from its last renewal, which stays: a new one would show that the node is alive.
         held = (datetime.now(timezone.utc) - last).total_seconds() + (failure["duration"] or LONGEST)
         spec = {"holderIdentity": failure["mark"], "leaseDurationSeconds": max(1, ceil(held))}
         _patch(client, _lease_path(client, name), {"spec": spec})
     elif failure["kind"] == NODE_DRAINED:
-        marks = {"annotations": {MARK: failure["mark"]}}
+        marks = {"annotations": {run_labels.FAILURE: failure["mark"]}}
         _patch(client, _node_path(client, name), {"metadata": marks, "spec": {"unschedulable": True}})
         left = _evict(client, pods, failure["duration"] or LONGEST, halted)
     elif failure["kind"] == GPU_LOST:
-        _patch(client, _node_path(client, name), {"metadata": {"annotations": {MARK: failure["mark"]}}})
+        _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: failure["mark"]}}})
         less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
         _patch(client, f"{_node_path(client, name)}/status", {"status": less})
     elif failure["kind"] == CONTAINER_OOM:
@@ -154,12 +149,10 @@ def inject(
 
 def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
-    try:
-        return _undo(client, failure)
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:  # the node was deleted in between
-            raise
-        return False
+    changed = False
+    with _unless_deleted():
+        changed = _undo(client, failure)
+    return changed
 
 
 def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
@@ -175,7 +168,7 @@ def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] not in OF_NODES:
         return False
     node = client.get(client.kind("v1", "Node"), name)
-    if node is None or (node["metadata"].get("annotations") or {}).get(MARK) != failure["mark"]:
+    if node is None or (node["metadata"].get("annotations") or {}).get(run_labels.FAILURE) != failure["mark"]:
         return False
     before = failure["before"]
     if failure["kind"] == GPU_LOST:
@@ -184,15 +177,15 @@ def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
         spec: dict[str, Any] = {}
     else:
         spec = {"unschedulable": True if before["unschedulable"] else None}
-    _patch(client, _node_path(client, name), {"metadata": {"annotations": {MARK: None}}, "spec": spec})
+    _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: None}}, "spec": spec})
     return True
 
 
 def _hold(client: Client, pods: list[Pod], mark: str, halted: Callable[[], bool]) -> list[Pod]:
     """Have KWOK stop the containers of pods on a node, as long as it still serves the node; return those that run."""
     for namespace, pod in pods:
-        _annotate_pod(client, namespace, pod, {MARK: mark})
-    deadline = time.monotonic() + _HELD_WITHIN
+        _annotate_pod(client, namespace, pod, {run_labels.FAILURE: mark})
+    deadline = time.monotonic() + _PATIENCE
     left = list(pods)
     while left := [place for place in left if not _is_held(client, *place)]:
         if time.monotonic() >= deadline or halted():
@@ -205,28 +198,25 @@ def _is_held(client: Client, namespace: str, name: str) -> bool:
     pod = client.get(client.kind("v1", "Pod"), name, namespace)
     if pod is None or pod["status"].get("phase") != "Running":
         return True
-    return HELD in (pod["metadata"].get("annotations") or {})
+    return run_labels.HELD in (pod["metadata"].get("annotations") or {})
 
 
 def _release(client: Client, failure: Mapping[str, Any]) -> None:
     """Have KWOK run those of the pods again that are still there."""
     for place in failure["pods"]:
         pod = client.get(client.kind("v1", "Pod"), place["name"], place["namespace"], metadata_only=True)
-        if pod is not None and (pod["metadata"].get("annotations") or {}).get(MARK) == failure["mark"]:
-            _annotate_pod(client, place["namespace"], place["name"], {MARK: None, HELD: None})
+        if pod is not None and (pod["metadata"].get("annotations") or {}).get(run_labels.FAILURE) == failure["mark"]:
+            _annotate_pod(client, place["namespace"], place["name"], {run_labels.FAILURE: None, run_labels.HELD: None})
 
 
 def _annotate_pod(client: Client, namespace: str, name: str, annotations: dict[str, str | None]) -> None:
-    try:
+    with _unless_deleted():
         _patch(client, client.kind("v1", "Pod").path(namespace, name), {"metadata": {"annotations": annotations}})
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:  # it has just been deleted
-            raise
 
 
 def _evict(client: Client, pods: list[Pod], patience: float, halted: Callable[[], bool]) -> list[Pod]:
-    """Evict pods; return those that their disruption budget has refused for ``patience`` seconds."""
-    deadline = time.monotonic() + min(patience, 10.0)
+    """Evict pods; return those that their disruption budget still refuses. patience: seconds, at most _PATIENCE."""
+    deadline = time.monotonic() + min(patience, _PATIENCE)
     left = list(pods)
     while True:
         refused = []
@@ -263,11 +253,8 @@ def _end_containers(client: Client, namespace: str, name: str) -> None:
         for name in ("Ready", "ContainersReady")
     ]
     status = {"phase": "Failed", "containerStatuses": containers, "conditions": conditions}
-    try:
+    with _unless_deleted():
         client.request("PATCH", f"{kind.path(namespace, name)}/status", {"status": status}, content_type=_STRATEGIC)
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:  # it has just been deleted
-            raise
 
 
 def _lease_path(client: Client, name: str) -> str:
@@ -276,6 +263,13 @@ def _lease_path(client: Client, name: str) -> str:
 
 def _get_lease(client: Client, name: str) -> dict[str, Any] | None:
     return client.get(client.kind("coordination.k8s.io/v1", "Lease"), name, LEASES)
+
+
+def _renewed_lease(client: Client, name: str) -> dict[str, Any]:
+    lease = _get_lease(client, name)
+    if lease is None or not lease["spec"].get("renewTime"):
+        raise InputError(f"node {name} has no renewed lease in namespace {LEASES}, so it can't be lost")
+    return lease
 
 
 def _node_path(client: Client, name: str) -> str:
@@ -287,6 +281,16 @@ def _get_node(client: Client, name: str) -> dict[str, Any]:
     if node is None:
         raise InputError(f"node {name} does not exist any more")
     return node
+
+
+@contextmanager
+def _unless_deleted() -> Iterator[None]:
+    """Leave the block without an error if the object was deleted in between."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def _patch(client: Client, path: str, change: dict[str, Any]) -> None:

@@ -68,13 +68,13 @@ class FailureInjector:
         self.skipped = 0
 
     def open(self) -> None:
-        """Open the file, undo what an earlier session left, and watch the nodes. Raises ApiError, OwnershipError."""
+        """Open the file and watch the nodes. Raises ApiError, OwnershipError.
+
+        What an earlier session left must be undone before (failure_ledger.give_back).
+        """
         self._log = JsonlAppender(self._path, SCHEMA, "load with failures")
         past = failure_ledger.read_failures(self._path)
         self._log.write(files.session_line(SCHEMA, self._run, self._point, self._clock))
-        server = self._client.access.server
-        left = [row for row in failure_ledger.open_failures(past) if row["server"] == server]
-        failure_ledger.undo_failures(self._client, left, self._log, self._clock)
         if not any(row["type"] == SCHEDULE for row in past):
             rows = [failure.row() for failure in self._planned]
             self._log.write({"type": SCHEDULE, "seed": self._seed, "failures": rows})
@@ -153,22 +153,22 @@ class FailureInjector:
 
     def _serve(self, started: float) -> None:
         """Inject and undo, each at its time."""
-        due: list[tuple[float, int, str]] = []  # (time, number, target); a number below 0 injects
         todo = {failure.number: failure for failure in self._planned}
-        for number, failure in todo.items():
-            heapq.heappush(due, (started + failure.at, -1 - number, ""))
+        #: (time, number, target to undo); without a target the failure is injected
+        due = [(started + failure.at, number, "") for number, failure in todo.items()]
+        heapq.heapify(due)
         while due:
             at, number, target = due[0]
             if self._halt.wait(max(0.0, at - time.monotonic())):
                 return
             heapq.heappop(due)
-            if number >= 0:
+            if target:
                 self._undo((number, target))
                 continue
-            failure = todo[-1 - number]
+            failure = todo[number]
             for name in self._inject(failure, at):
                 if failure.duration:
-                    heapq.heappush(due, (time.monotonic() + failure.duration, failure.number, name))
+                    heapq.heappush(due, (time.monotonic() + failure.duration, number, name))
 
     def _inject(self, failure: PlannedFailure, intended: float) -> list[str]:
         """Inject a failure into each of its targets; return the targets that have to be undone."""

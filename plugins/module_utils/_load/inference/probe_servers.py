@@ -121,14 +121,14 @@ def _without_answer(server: InferenceServer, request: InferenceRequest) -> str:
     return error if error.startswith(server.url) else f"{server.url}: {error}"
 
 
-def _refused_key(server: InferenceServer, request: InferenceRequest, given: bool) -> str:
+def _refused_key(server: InferenceServer, request: InferenceRequest, has_key: bool) -> str:
     try:
         reason = error_text(decode_json(b"".join(request.body)))
     except ValueError:
         reason = ""
     said = f": {reason}" if reason else ""
     status = f"(HTTP {request.http.status}{said})"
-    if not given:
+    if not has_key:
         return f"{server.url} requires a key, and api_key gives none {status}: set it, or the header that it expects"
     return f"{server.url} refuses the key {status}; api_key must be one that it accepts"
 

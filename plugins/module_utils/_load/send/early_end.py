@@ -30,7 +30,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
-from ..failures import failure_actions
 from ..kinds.sampling_spec import SamplingSpec
 from ..kinds.stage_definitions import KindStages
 from ..sample.workload_tally import group_messages
@@ -219,7 +218,7 @@ class StalledLoad:
 
     def _judge_pods(self, pods: list[dict[str, Any]]) -> None:
         nodes = self._client.list(self._client.kind("v1", "Node"))[0]
-        if any(failure_actions.MARK in (node["metadata"].get("annotations") or {}) for node in nodes):
+        if any(run_labels.FAILURE in (node["metadata"].get("annotations") or {}) for node in nodes):
             return  # what a failure has taken from a node comes back
         reason = why_unschedulable(pods, nodes)
         if reason and not pod_fits_nodes.find_node_autoscaler(self._client):

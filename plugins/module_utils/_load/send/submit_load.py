@@ -173,7 +173,7 @@ class LoadRunner:
                 log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
                 try:
                     self._await_watches(sampler, stop)
-                    self.failures = self._open_failures(client, clock, failures)
+                    self._open_failures(client, clock, failures)
                     if barrier is not None:
                         barrier.create()
                     self._send(dispatcher, sampler, stop, state, log, clock, past)
@@ -221,18 +221,14 @@ class LoadRunner:
 
         return SamplerProcess(client.access, sampling, clock, log.close)
 
-    def _open_failures(
-        self, client: Client, clock: MonotonicWallClock, planned: list[PlannedFailure]
-    ) -> FailureInjector | None:
-        """Return what injects the failures of the load, None if it has none."""
+    def _open_failures(self, client: Client, clock: MonotonicWallClock, planned: list[PlannedFailure]) -> None:
+        """Prepare the injection of the failures of the load, if it has any."""
         request, seed = self.request, self.request.seed or 1
-        if not planned:
-            return None
-        self.failures = FailureInjector(
-            client.access, clock, request.point_dir, request.run, request.point, seed, planned, self.progress.say
-        )
-        self.failures.open()
-        return self.failures
+        if planned:
+            self.failures = FailureInjector(
+                client.access, clock, request.point_dir, request.run, request.point, seed, planned, self.progress.say
+            )
+            self.failures.open()
 
     def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt) -> None:
         """Wait until every watch is established. Nothing is sent before."""

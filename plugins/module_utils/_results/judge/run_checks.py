@@ -96,7 +96,6 @@ OTHER = frozenset(
         "SecretFound",
         "SettingsError",
         "TooLarge",
-        "UnknownKindError",
         "WaitTimeout",
     }
 )

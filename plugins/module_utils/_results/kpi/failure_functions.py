@@ -24,9 +24,8 @@ from .estimators import (
     ConfidenceInterval,
     DurationSample,
     parse_quantile,
-    percentile_interval,
 )
-from .point_data import KpiValue, NoFigure, PointData, kpi_function
+from .point_data import KpiValue, NoFigure, PointData, bootstrapped, kpi_function
 
 #: What a sentence calls a failure that hits pods. Of several kinds a report leads with the last one of these.
 NOUNS = {
@@ -92,23 +91,19 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
         return KpiValue(None, 0, 0, note="no failure hit a workload", **_rests(data))
     sample, q = recovery_sample(data, failures, chosen, stage), parse_quantile(quantile)
     estimate = sample.quantile(q)
-    confidence = replicates = None
-    if len(chosen) >= LEAST_ROWS and 0 < q < 1:
+    bootstrap: dict[str, Any] = {}
+    if len(chosen) >= LEAST_ROWS and 0 < q < 1:  # also of fewer workloads
         drawing = BootstrapResampling(len(chosen))
-        replicates = drawing.quantiles(sample, [q])[:, 0]
-        method = drawing.method.replace("submission order", "order of the failures")
-        confidence = percentile_interval(replicates, estimate.value, method)
+        bootstrap = bootstrapped(
+            drawing, estimate.value, lambda drawing: drawing.quantiles(sample, [q])[:, 0], "order of the failures"
+        )
     missing = sample.of - sample.n
-    return KpiValue(
-        estimate.value,
-        estimate.n,
-        estimate.of,
-        interval=estimate.interval,
-        at_least=estimate.at_least,
+    spread = _spread(sample, bootstrap.get("confidence"))
+    return KpiValue.of_estimate(
+        estimate,
         note=f"{missing:,} of {sample.of:,} were not seen to reach it" if missing else "",
-        labels={**_labels_of_answer(failures, chosen, failure), "spread": _spread(sample, confidence)},
-        confidence=confidence,
-        replicates=replicates,
+        labels={**_labels_of_answer(failures, chosen, failure), "spread": spread},
+        **bootstrap,
         **_rests(data),
     )
 

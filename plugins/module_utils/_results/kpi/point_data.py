@@ -30,7 +30,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ..metrics import metrics_file
 from ..timeline import failure_recoveries, pod_lifetimes
 from ..timeline.timeline_stages import stages_between
-from .estimators import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, percentile_interval
+from .estimators import (
+    LEAST_ROWS,
+    BootstrapResampling,
+    ConfidenceInterval,
+    DurationSample,
+    QuantileEstimate,
+    percentile_interval,
+)
 from .request_figures import RequestFigures, read_request_figures
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
@@ -63,6 +70,30 @@ class KpiValue:
     replicates: Any = None
     at_least: float | None = None
     inapplicable: bool = False
+
+    @classmethod
+    def of_estimate(cls, estimate: QuantileEstimate, of: int | None = None, **more: Any) -> KpiValue:
+        """Return a quantile with its bounds as the result of a function. of: instead of the rows of the estimate."""
+        return cls(
+            estimate.value,
+            estimate.n,
+            estimate.of if of is None else of,
+            interval=estimate.interval,
+            at_least=estimate.at_least,
+            **more,
+        )
+
+
+def bootstrapped(
+    drawing: BootstrapResampling,
+    value: float | None,
+    replicate: Callable[[BootstrapResampling], Any],
+    order: str = "submission order",
+) -> dict[str, Any]:
+    """Return replicates and confidence interval of a figure, as arguments of KpiValue; as PointData.bootstrap()."""
+    replicates = replicate(drawing)
+    method = drawing.method.replace("submission order", order)
+    return {"replicates": replicates, "confidence": percentile_interval(replicates, value, method)}
 
 
 class NoFigure(Exception):
@@ -266,11 +297,7 @@ class PointData:
             order: Order of the rows, for the description of the method.
         """
         drawing = self.resampling_of(rows)
-        if drawing is None:
-            return {}
-        replicates = replicate(drawing)
-        method = drawing.method.replace("submission order", order)
-        return {"replicates": replicates, "confidence": percentile_interval(replicates, value, method)}
+        return {} if drawing is None else bootstrapped(drawing, value, replicate, order)
 
     def bootstrap_quantile(self, sample: DurationSample, q: float, value: float | None) -> dict[str, Any]:
         """Return the same of a quantile; nothing for extremes, which have no bootstrap."""

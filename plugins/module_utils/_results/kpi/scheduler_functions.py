@@ -214,12 +214,8 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
     elif sample.censored:
         note = f"{sample.censored:,} of {sample.of:,} were still waiting at the end: Kaplan-Meier estimate"
     labels = {name: text for name, text in (("queue", queue), ("priority", priority)) if text}
-    return KpiValue(
-        estimate.value,
-        estimate.n,
-        sample.of,
-        interval=estimate.interval,
-        at_least=estimate.at_least,
+    return KpiValue.of_estimate(
+        estimate,
         note=note,
         labels={**labels, "quantile": str(quantile)},
         **data.bootstrap_quantile(sample, q, estimate.value),

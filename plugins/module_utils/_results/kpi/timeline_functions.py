@@ -103,12 +103,8 @@ def duration(
     confidence = None
     if replicates is not None and data.resampling is not None:
         confidence = percentile_interval(replicates, estimate.value, data.resampling.method)
-    return KpiValue(
-        estimate.value,
-        estimate.n,
-        estimate.of,
-        interval=estimate.interval,
-        at_least=estimate.at_least,
+    return KpiValue.of_estimate(
+        estimate,
         note=_quantile_estimate_note(estimate, q, sample.censored),
         labels={"stage": name, "since": begin, "quantile": str(quantile)},
         confidence=confidence,
@@ -174,12 +170,9 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     never = "were lost with their client or never sent" if "lost" in silent else "were never sent"
     note = _quantile_estimate_note(estimate, q).replace("were not seen to reach it", never)
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
-    return KpiValue(
-        estimate.value,
-        estimate.n,
+    return KpiValue.of_estimate(
+        estimate,
         of,
-        interval=estimate.interval,
-        at_least=estimate.at_least,
         note=note,
         labels=labels,
         **data.bootstrap_quantile(sample, q, estimate.value),

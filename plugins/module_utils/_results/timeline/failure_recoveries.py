@@ -95,7 +95,6 @@ class _PodCollector:
 
     def __init__(self) -> None:
         self.pods: dict[str, FailingPod] = {}
-        self.over: dict[int, float] = {}  # index -> when the workload itself ended
 
     def see(self, index: int, event: dict[str, Any], span: Span) -> None:
         """Take one event of workload ``index``."""

@@ -73,12 +73,14 @@ class DataScienceSpec:
 class DataScience:
     """One DataScienceCluster on one cluster."""
 
-    def __init__(self, client: Client, cache: WatchCache, wanted: DataScienceSpec, say: Say) -> None:
-        self.client, self.cache, self.wanted, self.say = client, cache, wanted, say
+    def __init__(
+        self, client: Client, cache: WatchCache, wanted: DataScienceSpec, asked: Mapping[str, str], say: Say
+    ) -> None:
+        """Read the product's definitions. asked: states of components. Raises InputError if it is not installed."""
+        self.client, self.cache, self.wanted, self.asked, self.say = client, cache, wanted, asked, say
         self.changes: list[str] = []
         self.diff = ObjectDiff()
         self.deadline = time.monotonic() + wanted.timeout
-        self.asked = component_states.parse_components(wanted.components)
         self.definitions = {name: self._definition(name) for name in (DSC_NAME, DSCI_NAME)}
         for name, crd in self.definitions.items():
             cache.follow(self._api_version(name), field_at_path(crd, "spec.names.kind"))
@@ -295,10 +297,10 @@ def ensure_cluster_state(
     client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
-    component_states.parse_components(wanted.components)  # below, an InputError is a product that is not installed
+    asked = component_states.parse_components(wanted.components)
     with WatchCache(client) as cache:
         try:
-            data_science = DataScience(client, cache, wanted, say)
+            data_science = DataScience(client, cache, wanted, asked, say)
         except InputError:
             # The product is not installed (or, in check mode, not yet).
             if state == "absent":

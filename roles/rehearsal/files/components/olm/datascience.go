@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,20 +83,20 @@ func platform(operator unstructured.Unstructured) (applications, monitoring stri
 
 // initialise makes the DSCInitialization that the operator itself makes once it runs, unless it was told not to; the
 // managed product also makes a DataScienceCluster.
-func (p product) initialise(ctx context.Context, c cluster) time.Duration {
+func (p product) initialise(ctx context.Context, c cluster) {
 	operator := operatorOf(ctx, c, p.initialisations)
-	if operator == nil || disabled(*operator) {
-		return 0
+	if operator == nil || disabled(*operator) || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
+		return
 	}
 	list, err := c.Resource(p.initialisations).List(ctx, metav1.ListOptions{})
-	if err != nil || operator.GetAnnotations()["perfscale.seatrial/initialised"] != "" {
-		return 0
+	if err != nil {
+		return
 	}
 	// As its owner would: once, and not again after somebody deleted it, also if it was there before.
 	c.patch(ctx, csvs, operator.GetNamespace(), operator.GetName(),
 		object{"metadata": object{"annotations": object{"perfscale.seatrial/initialised": "true"}}})
 	if len(list.Items) > 0 {
-		return 0
+		return
 	}
 	applications, monitoring := platform(*operator)
 	c.apply(ctx, p.initialisations, object{
@@ -115,7 +114,6 @@ func (p product) initialise(ctx context.Context, c cluster) time.Duration {
 			"spec":     object{"components": object{"dashboard": object{"managementState": "Managed"}}},
 		})
 	}
-	return 0
 }
 
 // disabled tells whether the Subscription set DISABLE_DSC_CONFIG, which OLM puts into the operator's deployments.

@@ -87,7 +87,7 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("changed", "words"),
     [
         ({}, ""),
         ({"serving_url": "http://127.0.0.1:8000/v1, https://host/base"}, ""),
@@ -112,14 +112,19 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
         ({"serving_arrival": {"type": "trace", "src": "none.csv"}}, "serving_arrival: there is no "),
     ],
 )
-def test_a_load_that_can_not_be_sent_is_refused_before_a_run(given: dict[str, Any], words: str) -> None:
+def test_a_load_that_can_not_be_sent_is_refused_before_a_run(changed: dict[str, Any], words: str) -> None:
+    check_serving(changed, words)
+
+
+def check_serving(changed: dict[str, Any], words: str) -> None:
+    """Check which setting the checks of serving refuse first, and why; nothing without ``words``."""
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    values = {**yaml.safe_load((SERVING / "defaults" / "main.yml").read_text(encoding="utf-8")), **given}
-    found = settings_preflight.first_refused(
+    values = {**yaml.safe_load((SERVING / "defaults" / "main.yml").read_text(encoding="utf-8")), **changed}
+    refused = settings_preflight.first_refused(
         settings_preflight.read_checks(SERVING / "meta" / "checks.yml"), values, render
     )
-    assert (found is None) if not words else found is not None and found[1].startswith(words), found
-    assert found is None or found[0] in given
+    assert (refused is None) if not words else refused is not None and refused[1].startswith(words), refused
+    assert refused is None or refused[0] in changed
 
 
 def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -> None:
@@ -127,19 +132,17 @@ def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -
     prompts.write_text('What is a node?\n{"prompt": "And a pod?"}\n', encoding="utf-8")
     trace.write_text("0\n0.5\n", encoding="utf-8")
     arrival = {"type": "trace", "src": str(trace)}
-    test_a_load_that_can_not_be_sent_is_refused_before_a_run(
-        {"serving_prompts_file": str(prompts), "serving_arrival": arrival, "serving_count": 0}, ""
-    )
+    check_serving({"serving_prompts_file": str(prompts), "serving_arrival": arrival, "serving_count": 0}, "")
     prompts.write_text('{"promt": "x"}\n', encoding="utf-8")
     words = f"serving_prompts_file: {prompts}, line 1: not a JSON object with prompt"
-    test_a_load_that_can_not_be_sent_is_refused_before_a_run({"serving_prompts_file": str(prompts)}, words)
+    check_serving({"serving_prompts_file": str(prompts)}, words)
 
 
 WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("failures", "words"),
     [
         ([{"kind": "node_lost", "at": [20, 90]}, {"kind": "pod_killed", "rate": 60, "until": 600}], ""),
         (
@@ -162,11 +165,13 @@ WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
         ([{"kind": "node_lost", "rate": 99999, "until": 3600}], "workload_failures: 10,"),
     ],
 )
-def test_failures_that_can_not_be_are_refused_before_a_run(given: Any, words: str) -> None:
+def test_failures_that_can_not_be_are_refused_before_a_run(failures: Any, words: str) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values = yaml.safe_load((WORKLOAD / "defaults" / "main.yml").read_text(encoding="utf-8"))
     found = settings_preflight.first_refused(
-        settings_preflight.read_checks(WORKLOAD / "meta" / "checks.yml"), {**values, "workload_failures": given}, render
+        settings_preflight.read_checks(WORKLOAD / "meta" / "checks.yml"),
+        {**values, "workload_failures": failures},
+        render,
     )
     assert (found is None) if not words else found is not None and found[1].startswith(words), found
     assert found is None or found[0] == "workload_failures"

@@ -14,7 +14,7 @@ STAGES = [{"kind": "Job"}, {"kind": "Pod"}]
 
 def checked(folder: Path, text: str) -> None:
     (folder / "t.yml.j2").write_text(text, encoding="utf-8")
-    template_checks.check_template(folder / "t.yml.j2", ["gpus", "image"], STAGES)
+    template_checks.check_template(folder / "t.yml.j2", ["gpus", "image"], STAGES, "my_stages")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,10 @@ def checked(folder: Path, text: str) -> None:
         (JOB + "{% for x in range(gpu) %}{{ x }}{% endfor %}", "line 4: 'gpu' is undefined"),
         (JOB + "spec: {{ name | to_jsn }}", "line 4: No filter named 'to_jsn'"),
         (JOB + "\nspec: {{ name", "line 5: unexpected end of template"),
-        (f"{JOB}---\nkind: ConfigMap # x\nmetadata: {{}}\n", "is a ConfigMap, and the stages .* Job, Pod"),
+        (
+            f"{JOB}---\nkind: ConfigMap # x\nmetadata: {{}}\n",
+            "is a ConfigMap, and the stages .* Job, Pod: set my_stages",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, why: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
@@ -44,7 +44,7 @@ RESOURCES = {
     "/api/v1": [("Node", "nodes", False), ("Pod", "pods", True)],
     "/apis/coordination.k8s.io/v1": [("Lease", "leases", True)],
 }
-MARK = failure_actions.MARK
+MARK = run_labels.FAILURE
 
 
 def node(name: str, gpus: int = 8, ready: str = "True", **annotations: str) -> dict[str, Any]:
@@ -220,6 +220,7 @@ def test_a_kill_between_the_row_and_the_change_leaves_a_node_as_it_is(cluster: N
 def test_failures_of_another_server_are_left_to_it(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a", **{MARK: "failing-001-0"}))
     write_row(tmp_path, 0, "a", "https://another.example")
+    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 0
     found = injector(cluster, tmp_path, [])
     found.open()
     found.close()

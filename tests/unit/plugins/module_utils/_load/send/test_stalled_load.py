@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_actions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_end
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import why_unschedulable
@@ -48,7 +47,7 @@ def test_as_long_as_one_workload_may_run_it_goes_on(other: dict[str, Any]) -> No
 def test_what_a_failure_has_taken_from_a_node_does_not_end_the_load(
     failing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    annotations = {failure_actions.MARK: "failing-001-0"} if failing else {}
+    annotations = {run_labels.FAILURE: "failing-001-0"} if failing else {}
     node = {**NODES[0], "metadata": {"name": "n", "annotations": annotations}}
     kinds = [("Node", "nodes", False), ("Pod", "pods", True)]
 
