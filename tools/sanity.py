@@ -79,10 +79,11 @@ def environment(programs: Path) -> dict[str, str]:
     return quiet_environment(HOME=str(home), PATH=path, PIP_CACHE_DIR=pip_cache)
 
 
-def run(words: Sequence[str], log: Path, junit: Path, programs: Path = PROGRAMS) -> int:
+def run(words: Sequence[str], log: Path, junit: Path, programs: Path = PROGRAMS, skipped: Sequence[str] = ()) -> int:
     """Build, install, test; JUnit files go to ``junit``. Returns ansible-test's exit code.
 
     words: tests and paths (plugins/modules/), all if there are none. programs: the folder of ansible-test.
+    skipped: tests that are not run.
     """
     tests, paths = [one for one in words if "/" not in one], [one for one in words if "/" in one]
     shutil.rmtree(junit, ignore_errors=True)
@@ -93,6 +94,8 @@ def run(words: Sequence[str], log: Path, junit: Path, programs: Path = PROGRAMS)
         command = [str(programs / "ansible-test"), "sanity", "--python", python, "--junit", "--color", "no"]
         for name in tests:
             command += ["--test", name]
+        for name in skipped:
+            command += ["--skip-test", name]
         command += paths
         code = run_logged(command, log, "ansible-test sanity", LIMIT, env=environment(programs), cwd=collection)
         results = collection / "tests" / "output" / "junit"

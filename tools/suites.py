@@ -134,9 +134,9 @@ def lint(name: str, long: bool) -> Count:
 
 
 def sanity_suite(name: str, long: bool) -> Count:
-    """ansible-test sanity on the built artefact."""
+    """ansible-test sanity on the built artefact; pylint, which takes longer than all others, with the long tests."""
     count, log, junit = Count(), OUTPUT / f"{name}.log", OUTPUT / "sanity-junit"
-    code = sanity.run([], log, junit)
+    code = sanity.run([], log, junit, skipped=() if long else ("pylint",))
     for path in sorted(junit.glob("*.xml")) if junit.is_dir() else []:
         read_junit(path, count)
     if code and not count.failed:
@@ -184,9 +184,9 @@ def read_coverage(path: Path) -> str:
 
 
 def unit(name: str, long: bool) -> Count:
-    """Fast tests of single parts, on both cores, with coverage."""
+    """Fast tests of single parts, on both cores; with coverage, which slows them, among the long tests."""
     report = OUTPUT / f"{name}-coverage.json"
-    options = ["--cov", f"--cov-report=json:{report}"]
+    options = ["--cov", f"--cov-report=json:{report}"] if long else []
     count = pytest(name, ["tests/unit"], "-n", "2", *options, limit=3000)
     count.coverage = read_coverage(report)
     return count
@@ -260,7 +260,7 @@ FAST: dict[str, Suite] = {  # of those that run side by side the longest first
     "integration": integration,
     "install": install,
 }
-LONG: dict[str, Suite] = {"sanity": sanity_suite, "long": long_tests, "versions": versions_suite}
+LONG: dict[str, Suite] = {"sanity": sanity_suite, "unit": unit, "long": long_tests, "versions": versions_suite}
 BENCH: dict[str, Suite] = {"bench": bench}
 
 #: These compute, or wait for what they don't measure: two of them run at a time. The others judge lateness and start

@@ -129,8 +129,10 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
     [
         ("/test workload_scale smoke", "NONE", "(NONE) may not ask for a run"),
         ("/test workload_scale smoke\n/var cluster_kubeconfig: /etc/lab/kubeconfig", "MEMBER", "it is a path"),
-        ("/test workload_scale smok", "MEMBER", "did you mean 'smoke'?"),
-        ("/test workload_scale smoke\n/skip tset", "MEMBER", "did you mean 'test'?"),
+        pytest.param("/test workload_scale smok", "MEMBER", "did you mean 'smoke'?", marks=pytest.mark.long),
+        pytest.param(
+            "/test workload_scale smoke\n/skip tset", "MEMBER", "did you mean 'test'?", marks=pytest.mark.long
+        ),
     ],
 )
 def test_what_may_not_be_asked_for_ends_with_3_and_creates_nothing(
@@ -143,7 +145,11 @@ def test_what_may_not_be_asked_for_ends_with_3_and_creates_nothing(
 
 
 @pytest.mark.parametrize(
-    ("comment", "answer"), [("/help", "Directives, each"), ("Thanks!", "The comment asks for no run")]
+    ("comment", "answer"),
+    [
+        pytest.param("/help", "Directives, each", marks=pytest.mark.long),
+        ("Thanks!", "The comment asks for no run"),
+    ],
 )
 def test_a_comment_that_asks_for_no_run_is_answered_and_ends_with_0(tmp_path: Path, comment: str, answer: str) -> None:
     done = job(tmp_path, event(tmp_path, comment, "NONE" if comment == "Thanks!" else "MEMBER"))

@@ -105,7 +105,7 @@ def test_a_load_that_was_late_ends_with_2_and_is_no_failure(again: Path) -> None
             marks=pytest.mark.long,
         ),
         pytest.param(["-e", '{"results_limits": {"makespn": {"max": 1}}}'], "makespan", marks=pytest.mark.long),
-        (["-e", "run_dir=/no/such"], "/no/such"),
+        pytest.param(["-e", "run_dir=/no/such"], "/no/such", marks=pytest.mark.long),
         (["--no-such-option"], "before it opened a run"),
     ],
 )

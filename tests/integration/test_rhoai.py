@@ -134,6 +134,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
     take_away(client)
 
 
+@pytest.mark.long  # molecule's scenario rhoai installs and removes 2.25 too
 def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
     asked = ("dashboard", "trainingoperator", "kueue")
     made = install.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
