@@ -266,6 +266,7 @@ EVERY_PRESET = """
 ADDED = {"users": {"users_image": "registry.example.com/python:3"}}
 
 
+@pytest.mark.long  # tests/unit/roles/test_presets.py resolves all of them in one process
 def test_every_preset_of_every_project_resolves(tmp_path: Path) -> None:
     """Through Ansible itself, so that templates and types are those of a run."""
     plays, count = [], 0

@@ -57,6 +57,9 @@ ADDED = {
 }
 
 
+#: Its load is long and thin, so a lab marks it for nobody; from outside it needs a permission all the same.
+HEAVY_BY_ITS_LENGTH = {"soak"}
+
 RESOLVED: dict[tuple[str, str], tuple[resolve_settings.EffectiveSettings, Any]] = {}
 
 
@@ -75,7 +78,18 @@ def resolve(project: str, name: str, known: Known) -> tuple[resolve_settings.Eff
     return resolve_settings.resolve_request(request, settings, base, render), render
 
 
-#: 72 points, half a minute; test_every_preset_of_every_project_resolves and the next test resolve it too.
+def check_heavy(project: str, name: str, effective: resolve_settings.EffectiveSettings, render: Any) -> None:
+    """Check that a preset is marked heavy if its load is."""
+    heavy = point_loads.heavy_load(ROOT / "roles" / project, effective.measured, render)
+    marked = any(
+        (presets or {}).get(name, {}).get("heavy")
+        for variable, presets in VARIABLES.items()
+        if re.fullmatch(rf"({project}|common)_presets(_\w+)?", variable)
+    )
+    assert bool(heavy) is (marked or name in HEAVY_BY_ITS_LENGTH), heavy
+
+
+#: 72 points, half a minute; the next test resolves it too.
 LARGE = {"dgx_single_full"}
 
 
@@ -84,7 +98,9 @@ LARGE = {"dgx_single_full"}
     [pytest.param(*one, marks=[pytest.mark.long] if one[1] in LARGE else []) for one in OWN],
     ids=lambda value: value,
 )
-def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: str, name: str, known: Known) -> None:
+def test_the_preset_resolves_fits_on_its_simulated_nodes_and_is_marked_if_it_is_heavy(
+    project: str, name: str, known: Known
+) -> None:
     found, render = resolved(project, name, known)
     assert found.points
     unfit = point_loads.first_unfit(ROOT / "roles" / project, found.points, render)
@@ -95,6 +111,8 @@ def test_the_preset_resolves_and_its_load_fits_on_its_simulated_nodes(project: s
     if project == "fine_tuning" and name not in LACKING:
         costs = point_loads.load_durations(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)
+    if project != "lease":
+        check_heavy(project, name, found, render)
 
 
 @pytest.fixture(scope="module")
@@ -139,19 +157,3 @@ def test_every_group_vars_file_is_linked_for_playbooks() -> None:
 def test_group_vars_hold_presets_and_profiles_only() -> None:
     """A value there would silently beat a lab's inventory."""
     assert [name for name in VARIABLES if "_presets" not in name and name != "cluster_profiles"] == []
-
-
-#: Its load is long and thin, so a lab marks it for nobody; from outside it needs a permission all the same.
-HEAVY_BY_ITS_LENGTH = {"soak"}
-
-
-@pytest.mark.parametrize(("project", "name"), [own for own in OWN if own[1] not in LARGE and own[0] != "lease"])
-def test_a_preset_is_marked_heavy_if_its_load_is(project: str, name: str, known: Known) -> None:
-    effective, render = resolved(project, name, known)
-    heavy = point_loads.heavy_load(ROOT / "roles" / project, effective.measured, render)
-    marked = any(
-        (presets or {}).get(name, {}).get("heavy")
-        for variable, presets in VARIABLES.items()
-        if re.fullmatch(rf"({project}|common)_presets(_\w+)?", variable)
-    )
-    assert bool(heavy) is (marked or name in HEAVY_BY_ITS_LENGTH), heavy

@@ -61,7 +61,7 @@ SERVERS = st.builds(
 )
 # Without Phase.explain: it tries an example hundreds of times more.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-QUICK = settings(max_examples=200, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=80, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 
 def acquire(wire: Wire, order: LeaseSpec, record: LeaseFile) -> LeaseAcquisitionResult:

@@ -43,8 +43,8 @@ def test_objects_and_secret_belong_to_one_point_and_no_client_of_a_load_has_the_
 
 def test_more_users_than_a_secret_has_room_for_are_refused_before_anything_is_made(tmp_path: Path) -> None:
     pytest.importorskip("boto3")
-    with pytest.raises(InputError, match=r"the URLs for 20,?000 users do not fit .*room for about [23],?\d{3}: "):
-        uploads(tmp_path, 20_000).prepare(NoCluster())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"the URLs for 4,?000 users do not fit .*room for about [23],?\d{3}: "):
+        uploads(tmp_path, 4_000).prepare(NoCluster())  # type: ignore[arg-type]
     assert not (tmp_path / "users").exists()
 
 
