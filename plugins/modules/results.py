@@ -23,9 +23,10 @@ description:
     workload that did not reach a stage counts as longer than all others. A quantile among such workloads has no value,
     but a lower bound.
   - Stage V(verdict) writes C(verdict.json) to the run directory, with the result of each check and of each judged KPI,
-    and from it C(junit.xml) and C(summary.md). The verdict is V(error) if the run failed before its first test point,
-    lost its cluster or its lock on it; V(invalid) if the measurement is not the requested one; V(regression) if a
-    workload did not succeed or a KPI is outside its limit; V(inconclusive) if a KPI could not be decided;
+    and from it C(junit.xml), C(summary.md) and C(answer.json). The verdict is V(error) if the run failed before its
+    first test point, lost its cluster or its lock on it; V(invalid) if the measurement is not the requested one;
+    V(regression) if a workload did not succeed or a KPI is outside its limit; V(inconclusive) if a KPI could not be
+    decided;
     V(improvement) or V(pass) otherwise.
   - Stage V(report) writes C(report/index.html), a self-contained file with all plots and styles, and each plot as
     C(report/plots/*.png) with its data as C(*.csv). It lists missing data.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write verdict.json of a run, and from it junit.xml and summary.md. Module results calls it."""
+"""Write verdict.json of a run, and from it findings.json, junit.xml, summary.md and answer.json, for module results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run, counted_points, point_label
 
 from ..kpi import kpi_definitions
-from . import explain_failures, judge_run, limits, overall_verdict
+from . import answer_file, explain_failures, judge_run, limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
@@ -105,14 +105,17 @@ def write_findings(
 
 
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
-    """Write junit.xml and summary.md into the run directory. verdict: empty if there is none."""
+    """Write junit.xml, summary.md and answer.json into the run directory. verdict: empty if there is none."""
     findings = explain_failures.read_findings(run.top)
     files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict, findings))
     files.replace_text(run.top / "summary.md", overall_verdict.render_summary_markdown(run, verdict, findings))
+    files.write_json(
+        run.top / answer_file.FILE, answer_file.answer_document(run, verdict, findings), answer_file.SCHEMA
+    )
 
 
 def rewrite_texts(top: Path, signatures: Iterable[str] = ()) -> None:
-    """Write findings.json, junit.xml and summary.md of a run again, because its record has changed since the verdict.
+    """Write what others read of a run again, because its record has changed since the verdict.
 
     signatures: files of signatures of failures; without any, the findings stay.
     """
