@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
+    past_runs,
     repetition,
     schedule_log,
 )
@@ -298,10 +299,14 @@ def next_attempt_deciders(
     return [repetition.create_attempt_chooser(repeated, kpis, spent)] if repeated else []
 
 
-def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> float | None:
-    """Return a figure of an attempt, None if it was not measured. name: of the attempt's folder."""
+def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> tuple[float | None, float | None]:
+    """Return a figure of an attempt, and the bound if only that is known; None for what was not measured.
+
+    name: of the attempt's folder.
+    """
+    path = run_dir / "points" / name / "kpis.json"
     try:
-        document = files.read_json(run_dir / "points" / name / "kpis.json")
+        entry = past_runs.kpis_by_name(files.read_json(path)["kpis"], path).get(kpi)
     except (DataError, OSError):
-        return None
-    return next((entry["value"] for entry in document["kpis"] if entry["name"] == kpi), None)
+        return None, None
+    return (entry.value, entry.at_least) if entry else (None, None)

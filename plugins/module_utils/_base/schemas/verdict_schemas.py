@@ -210,7 +210,8 @@ VERDICT: dict[str, dict[str, Any]] = {
             "values": {"type": "array", "minItems": 2},  # of the setting, from the good one to the bad one
             "measurements": {
                 "type": "array",
-                "items": object_schema({"index": COUNT, "point": POINT_ID, "figure": VALUE}),  # index: in values
+                # index: in values. at_least: a bound, if the figure itself is unknown
+                "items": object_schema({"index": COUNT, "point": POINT_ID, "figure": VALUE}, {"at_least": VALUE}),
             },
             "probabilities": {"type": "array", "items": {"type": "number"}},  # of a step behind each value but the last
             **JUDGEMENT,

@@ -10,8 +10,8 @@ time. The statistics are in ``statistics/probabilistic_bisection.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -38,8 +38,8 @@ ENOUGH = 5
 STEP_SHARE = 0.5
 #: Runs without the figure, one after the other at one value, after which the bisection ends.
 MISSING = 2
-#: Name of the folder of an attempt -> its figure, None without one.
-Figure: TypeAlias = "Callable[[str], float | None]"
+#: Name of the folder of an attempt -> its figure, and the bound if only that is known ("100 s or longer"); else None.
+Figure: TypeAlias = "Callable[[str], tuple[float | None, float | None]]"
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ class BisectionPlan:
 
 @dataclass(frozen=True)
 class BisectionMeasurement:
-    """A run at value ``index``; figure None if it failed or has no such figure."""
+    """A run at value ``index``; figure None if it failed or has no such figure. at_least: a bound without a figure."""
 
     index: int
     figure: float | None
+    at_least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,9 @@ def make_next_value_chooser(
         ended = completed_attempts_in_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [
-            BisectionMeasurement(points.index(attempt.of), figure(attempt.name) if attempt.status == PASSED else None)
+            BisectionMeasurement(
+                points.index(attempt.of), *(figure(attempt.name) if attempt.status == PASSED else (None, None))
+            )
             for attempt in ended
         ]
         names = [attempt.name for attempt in ended]
@@ -164,7 +167,7 @@ def bisection_state_document(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    likelihoods = step_probabilities(plan, measured)
+    likelihoods = step_probabilities(plan, use_bounds(plan, measured))
     code, status = VERDICTS[end.verdict]
     state = {
         "schema": "bisection/1",
@@ -172,7 +175,13 @@ def bisection_state_document(
         "kpi": plan.kpi,
         "values": list(plan.values),
         "measurements": [
-            {"index": run.index, "point": name, "figure": run.figure} for run, name in zip(measured, names, strict=True)
+            {
+                "index": run.index,
+                "point": name,
+                "figure": run.figure,
+                **({} if run.at_least is None else {"at_least": run.at_least}),
+            }
+            for run, name in zip(measured, names, strict=True)
         ],
         "probabilities": list(likelihoods),
         "verdict": end.verdict,
@@ -195,6 +204,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
         measured: The runs, in the order in which they were made.
         spent: Seconds, from schedule_log.spent().
     """
+    measured = use_bounds(plan, measured)
     missing = _end_for_missing_figures(plan, measured)
     if missing is not None:
         return missing
@@ -241,6 +251,33 @@ def _confirm_step(
         f" {_probability_text(estimate)}, {runs}"
     )
     return BisectionEnd(PASS, why, step)
+
+
+def use_bounds(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> list[BisectionMeasurement]:
+    """Return the runs, with a bound as the figure where it is evidence.
+
+    A bound above the middle between both ends is on the side of the higher end, however high the figure itself is; a
+    lower one says nothing. The mean of the lower end has to be known: of two bounds none is the lower.
+    """
+    exact, least = dict[int, float](), dict[int, float]()
+    for end in (0, len(plan.values) - 1):
+        at_end = [run for run in measured if run.index == end]
+        for means, known in (
+            (exact, [run.figure for run in at_end if run.figure is not None]),
+            (least, [run.at_least if run.figure is None else run.figure for run in at_end]),
+        ):
+            finite = comparison_scale.finite_values(known)
+            if len(finite):
+                means[end] = float(finite.mean())
+    lower = min(least, key=lambda end: least[end], default=-1)
+    known = len(least) == 2 and lower in exact
+    middle = (exact[lower] + max(least.values())) / 2 if known else inf
+    return [
+        replace(run, figure=run.at_least)
+        if run.figure is None and run.at_least is not None and run.at_least >= middle
+        else run
+        for run in measured
+    ]
 
 
 def ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> bool:
@@ -302,7 +339,9 @@ def _end_for_missing_figures(plan: BisectionPlan, measured: Sequence[BisectionMe
         last = [run.figure for run in measured if run.index == index][-MISSING:]
         if len(last) == MISSING and all(figure is None for figure in last):
             value = formats.setting_text(plan.values[index], 40)
-            return BisectionEnd(INVALID, f"{MISSING} runs in a row with {plan.over} = {value} have no {plan.kpi}")
+            bounds = any(run.index == index and run.figure is None and run.at_least is not None for run in measured)
+            what = f"only a bound of {plan.kpi}, too low to tell both ends apart" if bounds else f"no {plan.kpi}"
+            return BisectionEnd(INVALID, f"{MISSING} runs in a row with {plan.over} = {value} have {what}")
     return None
 
 

@@ -196,7 +196,21 @@ def check_load_generator_lateness(
     if len(late) == 1:
         text = f"The only {noun} was sent {formats.format_duration(usual)} late"
     result = INVALID if usual > limit else PASS
-    return check_result_entry("generator", result, f"{text}; the limit is {formats.format_duration(limit)}.", point)
+    text = f"{text}; the limit is {formats.format_duration(limit)}.{_server_lateness_text(table)}"
+    return check_result_entry("generator", result, text, point)
+
+
+def _server_lateness_text(table: TimelineTable) -> str:
+    """Return how late the API server had created the workloads, which no limit holds for; empty if nothing is known."""
+    created = table.latest.get("created", ())
+    late = [moment - due for moment, due in zip(created, table.moments["intended"], strict=False)]
+    late = sorted(max(0.0, moment) for moment in late if not isnan(moment))
+    if not late:
+        return ""
+    usual = formats.format_duration(quantiles.quantile(late, 0.99))
+    if len(late) == 1:
+        return f" The API server had created it at most {usual} after it was due."
+    return f" The API server had created 99 % of {len(late):,} of them at most {usual} after they were due."
 
 
 def check_client_lag(point: Point) -> list[dict[str, Any]]:

@@ -144,12 +144,12 @@ def _quantile_estimate_note(estimate: QuantileEstimate, q: float, censored: int 
 
 
 @kpi_function
-def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
+def lateness(data: PointData, quantile: Any, client: Any = None, until: str = SENT) -> KpiValue:
     """A quantile of the lateness in seconds: when the first attempt was sent minus when it was due.
 
-    client: of the workloads of one of several clients.
+    client: of the workloads of one of several clients. until: ``created`` for the lateness as the API server saw it.
     """
-    np = data.np
+    np, name = data.np, data.needed_stage(until)
     intended = data.span(INTENDED)[0]
     due = ~np.isnan(intended)
     if client is not None:
@@ -159,22 +159,26 @@ def lateness(data: PointData, quantile: Any, client: Any = None) -> KpiValue:
     of = int(due.sum())
     if not of:
         return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
-    late = (data.span(SENT)[0] - intended)[due]
+    early, late = ((moment - intended)[due] for moment in data.span(name))
     waited = np.maximum(data.end - data.start - intended[due], 0.0)
-    sample = DurationSample(late, late, late, waited)
+    sample = DurationSample((early + late) / 2, early, late, waited)
     q = parse_quantile(quantile)
     estimate = sample.quantile(q)
     silent = {
         outcome for outcome, known in zip(data.table.outcome, ~np.isnan(data.span(SENT)[0]), strict=True) if not known
     }
     never = "were lost with their client or never sent" if "lost" in silent else "were never sent"
-    note = _quantile_estimate_note(estimate, q).replace("were not seen to reach it", never)
+    note = _quantile_estimate_note(estimate, q)
+    if name == SENT:
+        note = note.replace("were not seen to reach it", never)
     labels = {"quantile": str(quantile), **({} if client is None else {"client": str(client)})}
+    labels |= {} if name == SENT else {"stage": name}
     return KpiValue.of_estimate(
         estimate,
         of,
         note=note,
         labels=labels,
+        **({} if name == SENT else data.rests(name)),
         **data.bootstrap_quantile(sample, q, estimate.value),
     )
 

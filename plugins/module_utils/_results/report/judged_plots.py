@@ -274,13 +274,15 @@ def draw_bisection(bisection: Mapping[str, Any], unit: str, path: Path) -> PlotF
 
 def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> PlotDrawing:
     """Return the drawing: runs above, probabilities below."""
-    known = [measurement for measurement in bisection["measurements"] if measurement["figure"] is not None]
-    largest = max((abs(measurement["figure"]) for measurement in known), default=0.0)
+    known = [measurement for measurement in bisection["measurements"] if _known_figure(measurement) is not None]
+    largest = max((abs(_known_figure(measurement) or 0.0) for measurement in known), default=0.0)
     factor, shown = plot_canvas.duration_scale_and_unit(largest) if unit == "s" else (1.0, unit)
     figure, (above, below) = plot_canvas.create_stacked_axes([2.2, 1.0], top=0.45, gap=0.15, bottom=0.56)
-    places = [measurement["index"] for measurement in known]
-    figures = [measurement["figure"] * factor for measurement in known]
-    above.plot(places, figures, "o", color=_RUN, markersize=5, alpha=0.7)
+    for marker, bound in (("o", False), ("^", True)):  # a triangle: the figure is at least that
+        shown_runs = [measurement for measurement in known if (measurement["figure"] is None) == bound]
+        figures = [(_known_figure(measurement) or 0.0) * factor for measurement in shown_runs]
+        places = [measurement["index"] for measurement in shown_runs]
+        above.plot(places, figures, marker, color=_RUN, markersize=5, alpha=0.7)
     below.bar([at + 0.5 for at in range(len(bisection["probabilities"]))], bisection["probabilities"], 0.8, color=_STEP)
     step = bisection.get("step")
     if step:
@@ -306,18 +308,25 @@ def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> PlotDrawing:
     return PlotDrawing(figure, title, alt, BISECTION_COLUMNS, rows)
 
 
+def _known_figure(measurement: Mapping[str, Any]) -> float | None:
+    """Return the figure of a run of a bisection, or the bound if only that is known."""
+    figure = measurement["figure"]
+    return measurement.get("at_least") if figure is None else figure
+
+
 def bisection_rows(bisection: Mapping[str, Any], unit: str) -> list[dict[str, str]]:
     """Return the values of a bisection for a table: runs, their mean, the probability of a step after each."""
     table = []
     for index, value in enumerate(bisection["values"]):
-        figures = [measurement["figure"] for measurement in bisection["measurements"] if measurement["index"] == index]
-        known = [figure for figure in figures if figure is not None]
+        runs = [measurement for measurement in bisection["measurements"] if measurement["index"] == index]
+        known = [figure for figure in map(_known_figure, runs) if figure is not None]
+        at_least = "≥ " if any(run["figure"] is None and _known_figure(run) is not None for run in runs) else ""
         last = index == len(bisection["values"]) - 1
         table.append(
             {
                 "value": formats.setting_text(value, 60),
-                "runs": str(len(figures)),
-                "mean": formats.format_with_unit(sum(known) / len(known), unit) if known else "–",
+                "runs": str(len(runs)),
+                "mean": at_least + formats.format_with_unit(sum(known) / len(known), unit) if known else "–",
                 "probability": "" if last else f"{bisection['probabilities'][index] * 100:.1f} %",
             }
         )

@@ -51,6 +51,36 @@ def test_a_step_is_found(values: int) -> None:
         assert len(measured) <= 25
 
 
+def bounded(of: BisectionPlan, figure: Callable[[int], float], limit: float) -> BisectionEnd:
+    """Bisect figures of which only "limit or more" is known if they are higher."""
+    measured: list[BisectionMeasurement] = []
+    while not isinstance(found := bisection.next_value(of, measured, 0.0), BisectionEnd):
+        value = figure(found.index)
+        known = (value, None) if value < limit else (None, limit)
+        measured.append(BisectionMeasurement(found.index, *known))
+    return found
+
+
+@pytest.mark.parametrize("step", [0, 2, 4])
+def test_a_bound_is_evidence_of_the_step(step: int) -> None:
+    """Beyond the step the observation ends before the slowest workload, so "1.3 or longer" is all that is known."""
+    of = plan(6)
+    end = bounded(of, means([1.0] * (step + 1) + [2.0] * (5 - step), step), 1.3)
+    assert (end.verdict, end.step) == ("pass", step), end
+    failed = bisection.next_value(of, [BisectionMeasurement(index, None) for index in (0, 5, 5)], 0.0)
+    assert isinstance(failed, BisectionEnd) and failed.verdict == "invalid", "a run without figure or bound is none"
+
+
+def test_a_bound_that_is_too_low_says_nothing() -> None:
+    exact = [BisectionMeasurement(index, value) for index, value in ((0, 1.0), (0, 1.02), (5, 2.0), (5, 2.04))]
+    low = [*exact, BisectionMeasurement(2, None, 1.1)]
+    assert bisection.next_value(plan(6), low, 0.0) == bisection.next_value(plan(6), exact, 0.0)
+    end = bisection.next_value(plan(6), [*low, BisectionMeasurement(2, None, 1.2)], 0.0)
+    assert isinstance(end, BisectionEnd) and "only a bound of latency_p95, too low" in end.why
+    both = [BisectionMeasurement(index, None, 9.0) for index in (0, 5)]
+    assert bisection.use_bounds(plan(6), both) == both, "of two bounds none is known to be the lower"
+
+
 @pytest.mark.long
 def test_wrong_steps_are_rarer_than_stated() -> None:
     """Of 60 bisections with a step of two deviations at most 8 name a wrong one: 5 % with a binomial bound of 99 %."""

@@ -21,6 +21,7 @@ class Rows(SimpleNamespace):
     """The part of a table that a verdict reads."""
 
     header = {}
+    latest: dict[str, list[float]] = {}
 
     def __len__(self):
         return len(self.outcome)
@@ -99,6 +100,13 @@ def test_the_detail_of_lateness_names_limit_and_measure(tmp_path):
     checks = judged(run_of(tmp_path), table(late=0.75))["checks"]
     detail = next(one["detail"] for one in checks if one["check"] == "generator")
     assert detail == "99 % of 4 workloads were sent at most 750 ms late, all at most 750 ms; the limit is 500 ms."
+    stored = table(late=0.75)
+    stored.latest = {"created": [float("nan"), *(moment + 0.2 for moment in stored.moments["sent"][1:])]}
+    checks = judged(run_of(tmp_path / "stored"), stored)["checks"]
+    detail = next(one["detail"] for one in checks if one["check"] == "generator")
+    assert detail.endswith(
+        "the limit is 500 ms. The API server had created 99 % of 3 of them at most 950 ms after they were due."
+    )
 
 
 def test_a_closed_loop_is_never_late(tmp_path):

@@ -32,7 +32,7 @@ def bisected(*status: str) -> tuple[Any, dict[str, Any]]:
     """Return the decision by these attempts, and the document; attempts at point 002 are slower."""
     noted: list[dict[str, Any]] = []
     choose = bisection.make_next_value_chooser(
-        PLAN, lambda name: 2.0 if name.startswith("002") else 1.0, 0.0, noted.append
+        PLAN, lambda name: (2.0 if name.startswith("002") else 1.0, None), 0.0, noted.append
     )
     return choose(ScheduleState(attempts(*status))), noted[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,22 @@ def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
+
+
+def test_the_lateness_as_the_server_saw_it_contains_what_sending_took(tmp_path, definitions):
+    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=8)), RUN, "000")
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    sent, created = found["lateness_p50"], found["lateness_created_p50"]
+    middle = [
+        (first + last) / 2 - due
+        for first, last, due in zip(
+            table.earliest["created"], table.latest["created"], table.moments["intended"], strict=True
+        )
+    ]
+    assert created["value"] == pytest.approx(statistics.median(middle), abs=1e-6)
+    assert created["value"] > sent["value"] and created["n"] == sent["n"] == 8
+    low, high = created["interval"]
+    assert low <= created["value"] <= high and sent["interval"][0] == sent["interval"][1]
 
 
 def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, definitions):
