@@ -468,3 +468,29 @@ def test_a_run_whose_pods_train_alone_fails(rehearsal_folder: Path, tmp_path: Pa
     done = play("-e", json.dumps({"preset": "light_real", "overrides": settings}), artifacts=tmp_path, timeout=1200)
     assert done.code != 0, done.output
     assert "total_batch_size is 4 in the log of" in done.flat() and "the settings give 8" in done.flat()
+
+
+@needs_a_node
+@pytest.mark.long
+def test_servers_are_deployed_measured_and_removed(rehearsal_folder: Path, tmp_path: Path) -> None:
+    """One server, then two of them, in containers: what the load balancer carries is answered by both."""
+    before = state_of_the_machine()
+    # How busy the machine is does not matter here.
+    given = {"rehearsal_data_dir": str(rehearsal_folder), "serving_max_client_lag": 60, "workload_max_lateness": 60}
+    done = play(
+        "-e",
+        json.dumps({"preset": "light_real", "overrides": given}),
+        project="serving",
+        artifacts=tmp_path,
+        timeout=1200,
+    )
+    assert done.code == 0, done.output
+    assert state_of_the_machine() == before
+    points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
+    for replicas, point in enumerate(points, 1):
+        (ready,) = (kpi for kpi in files.read_json(point / "kpis.json")["kpis"] if kpi["name"] == "time_to_ready")
+        low, high = ready["interval"]
+        assert 0 < low <= ready["value"] <= high and ready["simulated"]
+        document = files.read_json(point / "deployment.json")
+        assert document["changed"] and document["urls"][0].endswith(":8000")
+        assert files.read_yaml(point / "settings.yml")["serving_replicas"] == replicas

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .point_reader import clock_shift, read_json_lines
 
 FILE = "requests.jsonl"
-SERVER_FILE = "server.json"
+SERVER_FILE, DEPLOYMENT_FILE = "server.json", "deployment.json"
 #: Keys of a request that are times.
 TIMES = ("due", "sent", "headers", "first_token", "last_token", "ended")
 #: Microseconds in a second: ``times`` of a request.
@@ -114,3 +114,9 @@ def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:
     except (DataError, OSError, KeyError, TypeError) as error:
         notes.append(f"{SERVER_FILE} cannot be read: {error}")
         return []
+
+
+def read_deployment(folder: Path) -> dict[str, Any]:
+    """Return deployment.json, empty if the run did not deploy the servers. Raises DataError."""
+    path = folder / DEPLOYMENT_FILE
+    return dict(files.read_json(path)) if path.exists() else {}

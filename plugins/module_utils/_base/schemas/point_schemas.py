@@ -228,6 +228,19 @@ POINT: dict[str, dict[str, Any]] = {
             "end": object_schema({"at": MOMENT}),
         }
     ),
+    # Inference servers that a run has deployed. stages: of each, the last time without it and the first one with it, in
+    # seconds since the objects were applied; none if nothing was changed.
+    "deployment/1": object_schema(
+        {
+            "schema": {"const": "deployment/1"},
+            "urls": TEXTS,
+            "changed": TRUTH,
+            "stages": {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 2},
+            },
+        }
+    ),
     # Requests to inference servers: one line when each was sent, and one when it has ended.
     "requests/1": json_line_schema(
         {

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class RequestFigures:
     columns: COLUMNS; lag and offset, when a request was due after the origin of its session, in seconds. gaps: seconds
     between consecutive chunks with text. gap_row: the row of each gap. gap_end: when each gap ended, in seconds
     after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
-    load, in seconds after its start.
+    load, in seconds after its start. deployment: as in deployment.json, empty for servers that the run did not deploy.
     """
 
     columns: Mapping[str, Any]
@@ -33,6 +33,7 @@ class RequestFigures:
     gap_end: Any
     servers: Sequence[Mapping[str, Any]]
     pauses: Sequence[tuple[float, float]] = ()
+    deployment: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
@@ -65,4 +66,5 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         ends,
         request_reader.read_server_metrics(folder, []),
         [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
+        request_reader.read_deployment(folder),
     )

@@ -206,7 +206,7 @@ def output_rate(data: PointData, per: str = "") -> KpiValue:
     figures = needed_requests(data)
     accelerators = 1.0
     if per == "gpu":
-        accelerators = float(_point_settings(data).get("serving_accelerators") or 0)
+        accelerators = _accelerators(_point_settings(data))
         if not accelerators:
             return KpiValue(None, 0, data.of, note="the number of accelerators is unknown: set serving_accelerators")
     # The tokens of a request are spread over its chunks: a server may send several in one.
@@ -237,6 +237,14 @@ def cached_share(data: PointData) -> KpiValue:
         return 100 * drawing.means(hit) / np.maximum(drawing.means(asked), 1e-9)
 
     return KpiValue(value, n, data.of, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
+
+
+def _accelerators(settings: Mapping[str, Any]) -> float:
+    """Return the number of accelerators: as set, else those of the servers that the run deployed; 0: unknown."""
+    number = float(settings.get("serving_accelerators") or 0)
+    if not number and settings.get("serving_deploy", "none") != "none":
+        number = float(settings.get("serving_gpus") or 0) * float(settings.get("serving_replicas") or 0)
+    return number
 
 
 def _point_settings(data: PointData) -> Mapping[str, Any]:
@@ -384,3 +392,18 @@ def _server_increase(servers: Sequence[Mapping[str, Any]], name: str) -> float:
             if series.partition("{")[0] == name and amount is not None:
                 total += float(amount) - float(before.get(series) or 0.0)
     return total
+
+
+@kpi_function
+def time_to_ready(data: PointData) -> KpiValue:
+    """The time from applying the servers' objects until all servers answered, in seconds; its bounds are two looks."""
+    deployment = needed_requests(data).deployment
+    if not deployment:
+        return KpiValue(None, 0, 0, note="the run did not deploy the servers", inapplicable=True)
+    stages: Mapping[str, Sequence[float]] = deployment.get("stages") or {}
+    if not stages:
+        return KpiValue(None, 0, 0, note="the servers were there already, those of an earlier point")
+    low, high = stages["answers"]
+    before = [f"{stage} {formats.format_duration(sum(stages[stage]) / 2)}" for stage in stages if stage != "answers"]
+    note = f"after: {', '.join(before)}"
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, **data.rests(LAST))

@@ -126,11 +126,10 @@ func innerRelays(s settings, ready *atomic.Bool) error {
 	if _, err := relay("unix:"+filepath.Join(home, kubeletSocket), kubelet); err != nil {
 		return err
 	}
-	path := filepath.Join(home, healthSocket)
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	if err := relayToPods(filepath.Join(home, podsSocket)); err != nil {
 		return err
 	}
-	listener, err := net.Listen("unix", path)
+	listener, err := listenUnix(filepath.Join(home, healthSocket))
 	if err != nil {
 		return err
 	}

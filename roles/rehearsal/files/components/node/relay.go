@@ -14,13 +14,13 @@ func relay(from, to string) (net.Listener, error) {
 	if !found {
 		return nil, fmt.Errorf("%q is not an address", from)
 	}
+	var listener net.Listener
+	var err error
 	if network == "unix" {
-		// Left by a run that was killed.
-		if err := os.Remove(address); err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
+		listener, err = listenUnix(address)
+	} else {
+		listener, err = net.Listen(network, address)
 	}
-	listener, err := net.Listen(network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -31,20 +31,31 @@ func relay(from, to string) (net.Listener, error) {
 			if err != nil {
 				return
 			}
-			go carry(near, toNetwork, toAddress)
+			go carryTo(near, toNetwork, toAddress, "")
 		}
 	}()
 	return listener, nil
 }
 
-// carry joins a connection to a new one, in both directions, until both have ended.
-func carry(near net.Conn, network, address string) {
+// listenUnix listens on a socket, also if a run that was killed has left it.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	return net.Listen("unix", path)
+}
+
+// carryTo joins a connection to a new one, which begins with the text first, in both directions, until both have ended.
+func carryTo(near net.Conn, network, address, first string) {
 	defer near.Close()
 	far, err := net.Dial(network, address)
 	if err != nil {
 		return // the caller's connection closes
 	}
 	defer far.Close()
+	if _, err := io.WriteString(far, first); err != nil {
+		return
+	}
 	done := make(chan struct{}, 2)
 	half := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from)

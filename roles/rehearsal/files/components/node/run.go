@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -68,6 +69,15 @@ func run(s settings) error {
 			return err
 		}
 		defer listener.Close()
+	}
+	client, err := newClient(s.own)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	if err := balance(ctx, client, s.health); err != nil {
+		return fmt.Errorf("load balancer: %w", err)
 	}
 	return supervise(s, stop)
 }

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Deploying servers: what is waited for, what is said meanwhile, and when it is given up."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    ProcessError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpTransport, tls_context
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.server_deployment import (
+    STAGES,
+    ServerDeployment,
+    ServerDeploymentSpec,
+)
+from scripted_server import Asked, ScriptedServer
+
+SERVERS = Path(__file__).parents[6] / "roles" / "serving" / "files" / "servers"
+RULES = yaml.safe_load((SERVERS / "deployment" / "server.yml").read_text())
+KINDS = {"/api/v1": ["Namespace", "Pod", "Service"], "/apis/apps/v1": ["Deployment"]}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "s"}, "spec": {"replicas": 2}}
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+READY = {"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
+
+
+class Cluster:
+    """An API server with one deployment of two pods and its service, which is also the server of ``/health``."""
+
+    def __init__(self) -> None:
+        self.applied: dict[str, dict[str, Any]] = {}
+        self.status: dict[str, Any] = {}
+        self.service: dict[str, Any] = {}
+        self.pods: list[dict[str, Any]] = []
+        self.health = 200
+
+    def answer(self, asked: Asked) -> Any:
+        path = asked.path.partition("?")[0]
+        if path in KINDS:
+            rows = [
+                {"kind": kind, "name": f"{kind.lower()}s", "namespaced": kind != "Namespace"} for kind in KINDS[path]
+            ]
+            return 200, {"resources": rows}
+        if path == "/health":
+            return self.health, {}
+        if path.endswith("/pods"):
+            return 200, {"items": copy.deepcopy(self.pods), "metadata": {}}
+        if asked.method == "PATCH":
+            manifest = json.loads(asked.body)
+            manifest["metadata"]["generation"] = 1
+            self.applied[path] = manifest
+        if path not in self.applied:
+            return 404, {"kind": "Status", "code": 404}
+        kind = self.applied[path]["kind"]
+        return 200, {**self.applied[path], "status": self.status if kind == "Deployment" else self.service}
+
+
+def pod(name: str, ready: bool = False, **state: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    statuses = [{"name": "server", "ready": ready, "restartCount": 0, **state}] if state else []
+    status = {"conditions": conditions, "containerStatuses": statuses}
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": "n"}, "status": status}
+
+
+def spec(timeout: float = 60, **more: Any) -> ServerDeploymentSpec:
+    options = {"definitions": [DEPLOYMENT, SERVICE], **RULES, "urls": [], "health_path": "/health", **more}
+    return ServerDeploymentSpec(run="t1", namespace="ns", timeout=timeout, **options)
+
+
+def deploy(
+    cluster: Cluster, tmp_path: Path, wanted: ServerDeploymentSpec, steps: Any = ()
+) -> tuple[Any, Any, list[str]]:
+    """Deploy twice on a cluster that changes as ``steps`` say, one with each new line of progress."""
+    said: list[str] = []
+    coming = iter(steps)
+
+    def say(text: str) -> None:
+        said.append(text)
+        next(coming, lambda: None)()
+
+    with ScriptedServer(cluster.answer) as server:
+        cluster.service = {"loadBalancer": {}}
+        cluster.give_address = lambda: cluster.service.update(  # type: ignore[attr-defined]
+            loadBalancer={"ingress": [{"ip": "127.0.0.1"}]}
+        )
+        SERVICE["spec"]["ports"][0]["port"] = server.port  # type: ignore[index]
+        client = Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
+        try:
+            transport = HttpTransport(tls_context())
+            first = ServerDeployment(client, wanted, transport, say).run(tmp_path / "001")
+            return first, ServerDeployment(client, wanted, transport, say).run(tmp_path / "002"), said
+        finally:
+            client.close()
+
+
+def test_every_stage_is_waited_for_and_said_and_recorded(tmp_path: Path) -> None:
+    cluster = Cluster()
+    running: dict[str, Any] = {"state": {"running": {}}}
+
+    def all_run() -> None:
+        cluster.pods = [pod("a", ready=True, **running), pod("b", **running)]
+
+    def start() -> None:
+        cluster.pods = [pod("a", state={"waiting": {"reason": "ErrImagePull", "message": "no such tag"}}), pod("b")]
+
+    def be_ready() -> None:
+        all_run()
+        cluster.status, cluster.health = READY, 503
+
+    steps = [start, all_run, be_ready, lambda: cluster.give_address(), lambda: setattr(cluster, "health", 200)]  # type: ignore[attr-defined]
+    result, again, said = deploy(cluster, tmp_path, spec(), steps)
+    words = [
+        "waits for its controller",
+        "no such tag",
+        "probe fails",
+        "no address yet",
+        "HTTP 503",
+        ": ready",
+        "unchanged",
+    ]
+    assert len(said) == len(words) and all(word in line for word, line in zip(words, said, strict=True)), said
+    assert (
+        result["changed"] and result["urls"] == json.loads((tmp_path / "001" / "deployment.json").read_text())["urls"]
+    )
+    bounds = [result["stages"][stage] for stage in STAGES]
+    assert all(low <= high for low, high in bounds) and bounds == sorted(bounds)
+    assert bounds[-1][0] > 0
+    labels = {"perfscale.seatrial/run": "t1", "perfscale.seatrial/part": "server"}
+    created = {manifest["kind"]: manifest["metadata"] for manifest in cluster.applied.values()}
+    assert created["Service"]["labels"] == created["Deployment"]["labels"] == labels
+    assert created["Namespace"]["labels"] == {"perfscale.seatrial/run": "t1"}
+    assert not again["changed"] and again["stages"] == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"restartCount": 5, "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}}}, "5 times.*exit code 2"),
+        ({"state": {"waiting": {"reason": "InvalidImageName", "message": "bad:::name"}}}, "can't start.*bad:::name"),
+    ],
+)
+def test_a_container_that_never_serves_ends_the_wait(tmp_path: Path, state: dict[str, Any], words: str) -> None:
+    cluster = Cluster()
+    cluster.pods = [pod("a", **state)]
+    with pytest.raises(ProcessError, match=f"Pod ns/a.*{words}"):
+        deploy(cluster, tmp_path, spec())
+
+
+def test_the_timeout_says_what_was_waited_for(tmp_path: Path) -> None:
+    cluster = Cluster()
+    message = "exceeded quota: pods=0"
+    cluster.status = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "F", "message": message}]}
+    with pytest.raises(WaitTimeout, match=r"not ready after 0.3 s: Deployment ns/s: F: exceeded quota"):
+        deploy(cluster, tmp_path, spec(timeout=0.3))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"ready": [{"kind": "Deploymnt", "jmespath": "status"}]}, "did you mean 'Deployment'"),
+        ({"url": {}}, "has no kind"),
+        ({"url": {"kind": "Service", "jmespath": "status.("}}, "cannot be parsed"),
+    ],
+)
+def test_rules_that_can_never_hold_are_refused(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        spec(**more)
