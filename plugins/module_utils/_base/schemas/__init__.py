@@ -38,7 +38,7 @@ PUBLISHED = (
     *("point/2", "plan/1", "ledger/1", "requests/1", "observations/1", "timeline/1"),
     *("training/1", "ran/1", "metrics/1", "users/1"),
     *("kpis/2", "attribution/1", "history/1", "verdict/2", "comparison/2", "timing/1"),
-    *("answer/1", "findings/1", "signatures/1", "kpi_definitions/1", "metric_queries/1"),
+    *("answer/1", "bundle/1", "findings/1", "signatures/1", "kpi_definitions/1", "metric_queries/1"),
 )
 
 

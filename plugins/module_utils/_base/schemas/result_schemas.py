@@ -296,4 +296,30 @@ RESULTS: dict[str, dict[str, Any]] = {
             },
         }
     ),
+    # In the archive of a run for others. settings: those that were set, by dotted name. user_files: copies of files
+    # that settings name.
+    "bundle/1": object_schema(
+        {
+            "schema": {"const": "bundle/1"},
+            "run": TEXT,
+            "project": TEXT,
+            "role": TEXT,
+            "presets": TEXTS,
+            "verdict": TEXT_OR_NULL,
+            "status": TEXT,
+            "written": TEXT,
+            "versions": {"type": "object", "additionalProperties": TEXT},
+            "revision": TEXT_OR_NULL,
+            "settings": FREE,
+            "user_files": {
+                "type": "array",
+                "items": object_schema({"setting": TEXT, "path": TEXT, "file": TEXT}),
+            },
+            "left_out": TEXTS,
+            "files": {
+                "type": "array",
+                "items": object_schema({"name": TEXT, "bytes": COUNT, "sha256": TEXT}),
+            },
+        }
+    ),
 }

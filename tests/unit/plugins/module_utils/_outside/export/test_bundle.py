@@ -1,0 +1,198 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bundles of runs: what they hold, what is refused when one is unpacked, and the settings to run it again."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretFound
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import bundle
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import rerun_settings
+
+Members = dict[str, bytes]
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run with a template of the user, and settings that must not leave their place."""
+    top = tmp_path / "workload_scale-smoke-t1126-aaaaaa"
+    (top / "points" / "001").mkdir(parents=True)
+    template = tmp_path / "job.yml.j2"
+    template.write_text("kind: Job\nmetadata: {name: '{{ name }}'}\n")
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("users: []\n")
+    record = {"schema": "run/1", "id": "t1126-aaaaaa", "project": "workload_scale", "versions": {"python": "3.11"}}
+    files.write_yaml(top / "run.yml", record)
+    (top / "points" / "001" / "plan.jsonl").write_text("{}\n")
+    (top / "ansible.log").write_text("grows\n")
+    given = {
+        "workload_scale_count": 3,
+        "matrix.workload_scale_gpus": [1, 2],
+        "workload_scale_workload_template": str(template),
+        "workload_scale_image": "{{ lookup('pipe', 'touch /tmp/owned') }}",
+        "cluster_kubeconfig": str(kubeconfig),
+        "export_s3_url": "s3://mine/runs",
+        "results_kpi_files": ["/etc/hostname.missing"],
+        "workload_scale_annotations_of_the_future": 1,
+    }
+    settings = {name: [{"source": "-e", "value": value}] for name, value in given.items()}
+    files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": settings})
+    return top
+
+
+def pack(run_dir: Path, name: str = "run.tar.gz", **secrets: str) -> Path:
+    return Path(bundle.write_bundle(str(run_dir), str(run_dir.parent / name), secrets, ())["path"])
+
+
+def members(archive: Path) -> Members:
+    with tarfile.open(archive) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar.getmembers()}  # type: ignore[union-attr]
+
+
+def write_archive(path: Path, content: Members, special: tarfile.TarInfo | None = None) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, data in content.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        if special:
+            tar.addfile(special)
+    return path
+
+
+def test_a_bundle_holds_the_run_and_the_files_of_the_test(run_dir: Path) -> None:
+    content = members(pack(run_dir))
+    names = {name.partition("/")[2] for name in content}
+    assert names == {
+        "bundle.json",
+        "run.yml",
+        "provenance.yml",
+        "points/001/plan.jsonl",
+        "bundle_files/01-job.yml.j2",
+    }
+    manifest = json.loads(content[f"{run_dir.name}/bundle.json"])
+    files.check_schema("bundle/1", manifest)
+    assert manifest["versions"] == {"python": "3.11"} and manifest["settings"]["workload_scale_count"] == 3
+
+
+def test_what_is_unpacked_can_be_run_again_with_data_only(run_dir: Path) -> None:
+    target = run_dir.parent / "elsewhere"
+    result = bundle.unpack_bundle(str(pack(run_dir)), str(target))
+    rerun = rerun_settings.write_rerun_file(target, result["manifest"])
+    text = Path(rerun["path"]).read_text()
+    assert "{{" not in text and "!unsafe" not in text
+    assert yaml.safe_load(text) == {
+        "workload_scale_count": 3,
+        "workload_scale_workload_template": str(target / "bundle_files" / "01-job.yml.j2"),
+        "overrides": {"matrix.workload_scale_gpus": [1, 2]},
+    }
+    assert rerun["left_out"] == {
+        "workload_scale_image": "a template, which is never read from a bundle: give it again",
+        "cluster_kubeconfig": "belongs to the place of the first run",
+        "export_s3_url": "belongs to the place of the first run",
+        "results_kpi_files": "a path that is not in the bundle: give it again",
+        "workload_scale_annotations_of_the_future": "no setting of this version",
+    }
+
+
+def test_a_received_run_takes_no_file_of_this_machine_along(run_dir: Path) -> None:
+    target = run_dir.parent / "received"
+    bundle.unpack_bundle(str(pack(run_dir)), str(target))
+    secret = run_dir.parent / "private.txt"
+    secret.write_text("private\n")
+    given = {"workload_scale_workload_template": [{"source": "-e", "value": str(secret)}]}
+    files.write_yaml(target / "provenance.yml", {"schema": "provenance/1", "settings": given})
+    again = members(pack(target, "again.tar.gz"))
+    assert not any(data == b"private\n" for data in again.values())
+    assert "received/bundle_files/01-job.yml.j2" in again
+    bundle.unpack_bundle(str(run_dir.parent / "again.tar.gz"), str(run_dir.parent / "third"))
+
+
+def test_a_secret_in_a_template_ends_it(run_dir: Path) -> None:
+    (run_dir.parent / "job.yml.j2").write_text("token: very-secret-value\n")
+    with pytest.raises(SecretFound, match=r"bundle_files/01-job.yml.j2:1"):
+        pack(run_dir, token="very-secret-value")
+    assert not (run_dir.parent / "run.tar.gz").exists()
+
+
+def change(name: str, data: bytes) -> Callable[[Members], Members]:
+    def edit(content: Members) -> Members:
+        top = next(iter(content)).partition("/")[0]
+        return {**content, f"{top}/{name}": data}
+
+    return edit
+
+
+def without(name: str) -> Callable[[Members], Members]:
+    return lambda content: {path: data for path, data in content.items() if not path.endswith(name)}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (change("points/001/plan.jsonl", b"{ }\n"), "plan.jsonl is not the file that its manifest describes"),
+        (change("points/001/more", b""), "with points/001/more, which its manifest does not list"),
+        (without("plan.jsonl"), "without points/001/plan.jsonl"),
+        (without("bundle.json"), "has no bundle.json"),
+        (change("bundle.json", b'{"schema": "bundle/9"}'), "has schema 'bundle/9', and this version reads bundle/1"),
+        (change("bundle.json", b'{"schema": "bundle/1", "files": [1]}'), "is damaged"),
+        (change("bundle.json", b"[1]"), "has schema None"),
+        (change("../../out", b"x"), "cannot be unpacked"),
+    ],
+)
+def test_a_changed_bundle_is_refused(run_dir: Path, edit: Callable[[Members], Members], message: str) -> None:
+    changed = write_archive(run_dir.parent / "changed.tar.gz", edit(members(pack(run_dir))))
+    with pytest.raises(DataError, match=message):
+        bundle.unpack_bundle(str(changed), str(run_dir.parent / "target"))
+    assert not (run_dir.parent / "target").exists() and not (run_dir.parent.parent / "out").exists()
+    assert not list(run_dir.parent.glob(".bundle-*"))
+
+
+def test_links_are_refused(run_dir: Path) -> None:
+    link = tarfile.TarInfo(f"{run_dir.name}/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    changed = write_archive(run_dir.parent / "changed.tar.gz", members(pack(run_dir)), link)
+    with pytest.raises(DataError, match="links and devices are not unpacked"):
+        bundle.unpack_bundle(str(changed), str(run_dir.parent / "target"))
+
+
+@pytest.mark.parametrize(
+    ("dest", "message"),
+    [("run.zip", "a bundle is a .tar.gz file"), ("no/run.tar.gz", "there is no folder"), ("there.tar.gz", "exists")],
+)
+def test_a_wrong_place_is_refused(run_dir: Path, dest: str, message: str) -> None:
+    (run_dir.parent / "there.tar.gz").write_text("mine")
+    with pytest.raises(InputError, match=message):
+        pack(run_dir, dest)
+    assert (run_dir.parent / "there.tar.gz").read_text() == "mine"
+
+
+def hostile(settings: Any) -> dict[str, Any]:
+    known = {"role": "workload_scale", "project": "workload_scale", "run": "x\n- evil: 1", "user_files": []}
+    return {**known, "settings": settings}
+
+
+def test_no_text_of_a_bundle_becomes_a_template(tmp_path: Path) -> None:
+    settings = {
+        "matrix.{{ 1 }}": [1],
+        "overrides": {"workload_scale_image": "x"},
+        "workload_scale_node_selector": {"{% raw %}": "x"},
+        "workload_scale_command": ["sh", "{# #}"],
+        "ansible_python_interpreter": "/tmp/x",
+        "preset": "x",
+        "workload_scale_seed": 4,
+    }
+    rerun = rerun_settings.write_rerun_file(tmp_path, hostile(settings))
+    assert yaml.safe_load(Path(rerun["path"]).read_text()) == {"workload_scale_seed": 4}
+    assert len(rerun["left_out"]) == 6
