@@ -117,6 +117,16 @@ HISTORIES: dict[str, Callable[[Array, tuple[int, int], int], Array]] = {
     "weekends 8 % slower": lambda generator, shape, old: (
         _noise(generator, shape, 0.03) * (1.0 + 0.08 * (numpy.arange(shape[1]) % 7 >= 5))
     ),
+    "AR(1) 0.3": lambda generator, shape, old: 100.0 * (1.0 + 0.05 * _correlated(generator, shape, 0.3)),
+    "skewed (exponential)": lambda generator, shape, old: 100.0 + 5.0 * generator.standard_exponential(shape),
+    "noise 3 %, then 6 %": lambda generator, shape, old: _noise(
+        generator, shape, numpy.where(numpy.arange(shape[1]) < old, 0.03, 0.06)
+    ),
+    "noise 2 %, then 10 % in one KPI of 20": lambda generator, shape, old: _noise(
+        generator,
+        shape,
+        numpy.where((numpy.arange(shape[1]) < old) | (numpy.arange(shape[0])[:, None] < shape[0] - 1), 0.02, 0.10),
+    ),
 }
 
 

@@ -107,9 +107,12 @@ class Catalogue:
         """Return whether a variable of this name contains presets of the project."""
         return any(name == root or name.startswith(f"{root}_") for root in (f"{project}_presets", "common_presets"))
 
-    def check_names(self, names: Iterable[str], project: str, where: str) -> None:
-        """Raise InputError, with the nearest setting, for a name that looks like one of our settings but is not."""
-        known = [*self.settings, *RESERVED_VARIABLES]
+    def check_names(self, names: Iterable[str], project: str, where: str, known: Iterable[str] = ()) -> None:
+        """Raise InputError, with the nearest setting, for a name that looks like one of our settings but is not.
+
+        known: variables that a playbook has besides settings.
+        """
+        known = [*self.settings, *RESERVED_VARIABLES, *known]
         for name in names:
             if (
                 name in self.settings

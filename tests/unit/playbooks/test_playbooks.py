@@ -17,3 +17,5 @@ CHECKS = ("tasks_from: open\n", "import_playbook: _project.yml\n", "import_tasks
 def test_a_playbook_checks_its_command_line(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert any(check in text for check in CHECKS)
+    # A step takes the settings of its role, and checks them itself.
+    assert CHECKS[2] not in text or "        known_variables: [" in text or path.stem == "step"

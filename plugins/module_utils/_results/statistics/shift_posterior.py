@@ -4,7 +4,8 @@
 """The shift between old and new runs of one figure: its posterior distribution, by integration over a grid.
 
 Runs are location + scale × error, with errors of Student's t distribution (Lange, Little and Taylor, JASA 84, 1989),
-which an outlier moves little; normal ones if the tails of the history are. With the priors that are invariant under
+which an outlier moves little; normal ones if the tails of the history are, and normal ones with a share of outliers far
+away (Tukey 1960) if it shows these. With the priors that are invariant under
 changes of location and scale (right Haar), the posterior probability of "no rise" is an exact p-value if old and new
 runs have the same scale (Berger, Bernardo and Sun, Bayesian Analysis 10, 2015): for normal errors it is that of
 Student's t-test, for one new run that of its prediction interval. If the scales may differ, it is that of Behrens and
@@ -30,6 +31,8 @@ _ITERATIONS = 30
 #: Runs whose densities are multiplied before the logarithm is taken: their product is below 1e300.
 _AT_ONCE = 10
 _NORMAL_WIDTH = 1.4826
+#: Scale of outliers, in that of the other errors, and their degrees of freedom, with which none is impossible.
+_OUTLIER_WIDTH, _OUTLIER_DF = 6.0, 2.0
 #: Smallest scale, as a share of the largest value.
 _RESOLUTION = 1e-9
 
@@ -38,16 +41,20 @@ _RESOLUTION = 1e-9
 class ErrorShape:
     """Distribution of errors: Student's t with ``df``, its upper side ``skew`` times, its lower 1/skew times as wide.
 
-    The two halves are joined as by Fernández and Steel (JASA 93, 1998).
+    The two halves are joined as by Fernández and Steel (JASA 93, 1998). outliers: share of errors that lie far away,
+    beside normal ones; of these outliers, skew² are above for each one below.
     """
 
     df: float = inf
     skew: float = 1.0
+    outliers: float = 0.0
 
     def log_density(self, z: Array) -> Array:
         """Return the logarithm of the density at ``z``."""
         import numpy
 
+        if self.outliers:
+            return numpy.log(sum(self.parts(z)))
         if self.skew != 1.0:
             z = numpy.where(z > 0, z / self.skew, z * self.skew)
         constant = log(2.0 / (self.skew + 1.0 / self.skew))
@@ -55,6 +62,24 @@ class ErrorShape:
             return constant - 0.5 * log(2.0 * pi) - 0.5 * z * z
         constant += lgamma((self.df + 1) / 2) - lgamma(self.df / 2) - 0.5 * log(self.df * pi)
         return constant - (self.df + 1) / 2 * numpy.log1p(z * z / self.df)
+
+    def parts(self, z: Array) -> tuple[Array, Array]:
+        """Return the density at ``z`` of usual errors, and that of outliers."""
+        import numpy
+
+        usual = (1.0 - self.outliers) / sqrt(2.0 * pi) * numpy.exp(-0.5 * z * z)
+        spread = 1.0 + (z / _OUTLIER_WIDTH) ** 2 / _OUTLIER_DF
+        far = self.outliers / (_OUTLIER_WIDTH * sqrt(8.0)) * spread ** (-(_OUTLIER_DF + 1) / 2)
+        above = 2.0 * self.skew**2 / (1.0 + self.skew**2)
+        return usual, far if self.skew == 1.0 else far * numpy.where(z > 0, above, 2.0 - above)
+
+    def weights(self, square: Array) -> Array:
+        """Return how much errors count for location and scale. square: of each error, in squared scales."""
+        if not self.outliers:
+            return (self.df + 1) / (self.df + square)
+        usual, far = ErrorShape(outliers=self.outliers).parts(square**0.5)
+        among = _OUTLIER_WIDTH**2 * _OUTLIER_DF + square
+        return (usual + far * (_OUTLIER_DF + 1) / among) / (usual + far)
 
 
 NORMAL_ERRORS = ErrorShape()
@@ -75,19 +100,19 @@ class FigureRuns:
     logarithmic: bool = True
 
 
-def location_and_scale(values: Array, df: float) -> tuple[float, float]:
-    """Return location and scale of errors with ``df`` degrees of freedom, by the EM algorithm; scale 0 for one run."""
+def location_and_scale(values: Array, shape: ErrorShape) -> tuple[float, float]:
+    """Return location and scale by the EM algorithm, whatever the skewness; scale 0 for one run."""
     import numpy
 
     if len(values) == 1:
         return float(values[0]), 0.0
-    if not isfinite(df):
+    if not isfinite(shape.df) and not shape.outliers:
         return float(values.mean()), float(values.std(ddof=1))
     centre = float(numpy.median(values))
     widest = float(((values - centre) ** 2).mean())
     square = max((_NORMAL_WIDTH * float(numpy.median(abs(values - centre)))) ** 2, widest * 1e-3)
     for _iteration in range(_ITERATIONS if square else 0):
-        weights = (df + 1) / (df + (values - centre) ** 2 / square)
+        weights = shape.weights((values - centre) ** 2 / square)
         centre = float((weights * values).sum() / weights.sum())
         square = max(float((weights * (values - centre) ** 2).sum()) / (len(values) - 1), widest * 1e-6)
     return centre, sqrt(square)
@@ -104,13 +129,13 @@ class ShiftPosterior:
         import numpy
 
         n, m = len(runs.old), len(runs.new)
-        centre, scale = location_and_scale(runs.old, shape.df)
-        others = [location_and_scale(group, shape.df)[1] for group in runs.earlier]
+        centre, scale = location_and_scale(runs.old, shape)
+        others = [location_and_scale(group, shape)[1] for group in runs.earlier]
         scale = max(scale, runs.floor) or max([*others, runs.floor])
         # Places of a grid must differ as floating-point numbers.
         scale = max(scale, _RESOLUTION * float(max(abs(runs.old).max(), abs(runs.new).max())))
         self.old_location, self.scale = centre, scale
-        self.new_location, spread = location_and_scale(runs.new, shape.df)
+        self.new_location, spread = location_and_scale(runs.new, shape)
         if m == 2:
             self.new_location = float(runs.new.mean())
         self.shift = self.new_location - centre
@@ -124,7 +149,7 @@ class ShiftPosterior:
         self._places, widths = _sinh_grid(centre, 1.2 * scale / sqrt(n), _NEAR if n > 5 else _FAR, _OLD_STEP)
         old = _log_likelihood(runs.old, self._places, self.old_scales, shape) + numpy.log(widths)
         for group in runs.earlier:
-            own = location_and_scale(group, shape.df)[0]
+            own = location_and_scale(group, shape)[0]
             places, around = _sinh_grid(own, 1.2 * scale / sqrt(len(group)), _NEAR, _OLD_STEP)
             of_group = _log_likelihood(group, places, self.old_scales, shape) + numpy.log(around)
             highest = of_group.max(axis=1, keepdims=True)
@@ -196,17 +221,20 @@ def _log_likelihood(values: Array, places: Array, scales: Array, shape: ErrorSha
     if shape == NORMAL_ERRORS:
         squares = n * (values.mean() - places) ** 2 + ((values - values.mean()) ** 2).sum()
         return total - squares[None, :] / (2.0 * scales[:, None] ** 2)
-    if not isfinite(shape.df):
+    if not isfinite(shape.df) and not shape.outliers:
         return total + sum(shape.log_density((value - places) / scales[:, None]) for value in values)
     total = total + numpy.zeros((1, len(places)))
     for begin in range(0, n, _AT_ONCE):  # one logarithm of a product instead of many
         product = numpy.ones_like(total)
         for value in values[begin : begin + _AT_ONCE]:
             z = value - places
+            if shape.outliers:
+                product *= sum(shape.parts(z[None, :] / scales[:, None]))
+                continue
             if shape.skew != 1.0:
                 z = numpy.where(z > 0, z / shape.skew, z * shape.skew)
             product *= 1.0 + (z * z / shape.df)[None, :] / (scales * scales)[:, None]
-        total -= (shape.df + 1) / 2 * numpy.log(product)
+        total += numpy.log(product) * (1.0 if shape.outliers else -(shape.df + 1) / 2)
     return total
 
 

@@ -4,8 +4,8 @@
 """What the figures of a suite say together about the noise between runs, and the comparison of each by it.
 
 Twenty runs of one figure show neither how long its tails are nor, five of them, whether they vary more than before.
-Twenty figures do. Three things are learned from all (empirical Bayes): the shape of the errors, by maximum likelihood
-of the pooled residuals; the distribution of scales over the figures, by the moments of their logarithms (Smyth,
+Twenty figures do. Three things are learned from all (empirical Bayes): the shape of the errors, by the marginal
+likelihood of all runs; the distribution of scales over the figures, by the moments of their logarithms (Smyth,
 Statistical Applications in Genetics and Molecular Biology 3, 2004), by which a figure with few runs gains; and how much
 more the new runs vary than the old ones. Each figure may deviate from the suite in the last: one that alone became
 noisier is judged by its own noise.
@@ -23,10 +23,15 @@ from .shift_posterior import STEP, ErrorShape, FigureRuns, ShiftPosterior
 
 #: Shapes that are tried. A shape other than the normal has to be this much more likely, in units of log-likelihood.
 _DFS, _SKEWS, _CLEARLY = (2.2, 3.0, 4.5, 8.0, inf), (1 / 1.7, 1 / 1.3, 1.0, 1.3, 1.7), 2.0
+_OUTLIERS, _OUTLIER_SKEWS = (0.05, 0.12), (1 / 4, 1.0, 4.0)
+#: Share of independent figures, below which runs as a whole are outliers: then several of a group may be.
+_ALONE = 0.5
+#: Residuals beyond which no more are used, runs of a group that are compared at once, and scales that are tried.
+_MOST_RESIDUALS, _AT_ONCE, _SCALES = 1600, 40, (-2.6, 0.61, 0.2)
 #: Residuals, and figures, without which nothing is learned from the suite; most degrees of freedom of the prior.
 _LEAST_RESIDUALS, LEAST_FIGURES, _MOST_DF = 30, 5, 64.0
 #: Ratios of scales in steps (logarithms), and how much figures deviate from the ratio of the suite.
-_CENTRES, _SPREADS = tuple(range(21)), (0.05, 0.35, 0.8)
+_CENTRES, _SPREADS, _SPREAD_SHARES = tuple(range(21)), (0.05, 0.35, 0.8), (0.8, 0.15, 0.05)
 #: Probability of "all vary as before"; of a figure that deviates from the suite, and by how much.
 _EQUAL, _APART, _APART_SPREAD = 0.9, 0.02, 1.2
 #: New runs without which a figure can't show that it deviates.
@@ -80,7 +85,7 @@ def compare_suite(
     groups = [group for runs in learned for group in (runs.old, *runs.earlier)]
     shape = error_shape(groups, independent / max(1, len(learned)))
     shifts: dict[int, Shift] = {}
-    for errors in dict.fromkeys((ErrorShape(shape.df), shape)):
+    for errors in dict.fromkeys((replace(shape, skew=1.0), shape)):
         posteriors = {place: ShiftPosterior(figures[place], errors) for place in varying}
         of_suite = [posteriors[place] for place in varying if place < len(figures) - others]
         scale = _prior_of_scales(learned, errors, independent)
@@ -141,32 +146,46 @@ def _more_cautious(shift: Shift, other: Shift) -> Shift:
 
 
 def error_shape(groups: Sequence[Array], share: float = 1.0) -> ErrorShape:
-    """Return the shape of the errors of groups of runs: arrays [run], each divided by its own deviation.
+    """Return the likeliest shape of the errors of groups of runs, arrays [run], whose locations and scales are unknown.
 
     share: of the groups, that would tell as much if they were independent.
     """
     import numpy
 
     parts = [
-        (group - numpy.median(group)) / group.std(ddof=1) for group in groups if len(group) > 3 and group.std() > 0
+        (part - numpy.median(part)) / part.std(ddof=1)
+        for group in groups
+        for part in numpy.array_split(group, -(-len(group) // _AT_ONCE))
+        if len(part) > 3 and part.std() > 0
     ]
     if share * sum(map(len, parts)) < _LEAST_RESIDUALS:
         return ErrorShape()
-    counts, edges = numpy.histogram(numpy.clip(numpy.concatenate(parts), -12.0, 12.0), numpy.linspace(-12, 12, 481))
-    middles = ((edges[1:] + edges[:-1]) / 2)[counts > 0]
-    counts = share * counts[counts > 0]
-    scales = numpy.exp(numpy.arange(-1.2, 0.31, 0.1))[:, None, None]
+    parts = parts[:: -(-sum(map(len, parts)) // _MOST_RESIDUALS)]
     best, likely = ErrorShape(), -inf
-    for df in _DFS:
-        for skew in _SKEWS:
-            candidate = ErrorShape(df, skew)
-            places = numpy.array([0.0]) if skew == 1.0 else numpy.arange(-0.8, 0.81, 0.1)
-            fits = (candidate.log_density((middles - places[:, None]) / scales) * counts).sum(axis=2)
-            fit = float((fits - counts.sum() * numpy.log(scales[:, :, 0])).max())
-            fit -= _CLEARLY * (isfinite(df) + (skew != 1.0))
-            if fit > likely:
-                best, likely = candidate, fit
+    for candidate in _shapes(share > _ALONE):
+        unlikely = _CLEARLY * (isfinite(candidate.df) + (candidate.skew != 1.0) + 2 * bool(candidate.outliers))
+        fit = share * sum(_marginal_likelihood(part, candidate) for part in parts) - unlikely
+        if fit > likely:
+            best, likely = candidate, fit
     return best
+
+
+def _shapes(outliers: bool) -> list[ErrorShape]:
+    usual = [ErrorShape(df, skew) for df in _DFS for skew in _SKEWS]
+    return usual + [ErrorShape(inf, skew, far) for far in _OUTLIERS for skew in _OUTLIER_SKEWS if outliers]
+
+
+def _marginal_likelihood(part: Array, shape: ErrorShape) -> float:
+    """Return the logarithm of the likelihood of runs around 0, integrated over location and scale."""
+    import numpy
+
+    logs, rounded = numpy.arange(*_SCALES), rounding_floor(part)
+    logs = logs[logs > log(rounded)] if 0 < rounded < 1 else logs
+    scales, n = numpy.exp(logs)[:, None, None], len(part)
+    reach = 1.2 + 4.0 / sqrt(n)
+    places = numpy.arange(-reach, reach, 1.0 / sqrt(n))  # in scales
+    fits = shape.log_density(part / scales - places[:, None]).sum(axis=2) - (n - 1) * logs[:, None]
+    return float(fits.max() + numpy.log(numpy.exp(fits - fits.max()).sum()))
 
 
 def independent_figures(groups: Sequence[Array]) -> float:
@@ -203,7 +222,7 @@ def _prior_of_scales(figures: Sequence[FigureRuns], shape: ErrorShape, independe
     known = []
     for runs in figures:
         df = (len(runs.old) - 1) * (shape.df / (shape.df + 3) if isfinite(shape.df) else 1.0)
-        scale = shift_posterior.location_and_scale(runs.old, shape.df)[1]
+        scale = shift_posterior.location_and_scale(runs.old, shape)[1]
         if runs.logarithmic and df >= 1 and scale > runs.floor:
             known.append((2 * log(scale) - _digamma(df / 2) + log(df / 2), _trigamma(df / 2)))
     if len(known) < LEAST_FIGURES:
@@ -229,7 +248,7 @@ def _prior_of_ratios(
     import numpy
 
     centres, spreads = (part.ravel() for part in numpy.meshgrid(_CENTRES, _SPREADS, indexing="ij"))
-    prior = numpy.full(len(centres), (1.0 - _EQUAL) / (len(centres) - 1))
+    prior = (1.0 - _EQUAL) / len(_CENTRES) * numpy.tile(_SPREAD_SHARES, len(_CENTRES))
     prior[(centres == 0) & (spreads == min(_SPREADS))] = _EQUAL
     steps = numpy.arange(-300, 301)
     curves = _bell(steps[None, :] - centres[:, None], spreads[:, None]) * (steps >= 0)

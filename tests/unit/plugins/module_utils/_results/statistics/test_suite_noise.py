@@ -10,6 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.shift_posterior import (
     ErrorShape,
     FigureRuns,
+    location_and_scale,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.suite_noise import (
     Shift,
@@ -84,6 +85,41 @@ def test_outliers_hide_no_change_and_are_none() -> None:
     assert sum(alarms(shifts(suite))[:4]) >= 3
 
 
+def test_one_run_in_ten_that_is_slower_hides_no_change() -> None:
+    """Student's t distribution alone finds two thirds of these."""
+    found = 0
+    for seed in range(3):
+        draw = numpy.random.default_rng(seed)
+        suite = drawn(seed) * numpy.where(draw.random((KPIS, 25)) < 0.1, 1.5, 1.0)
+        suite[:4, 20:] *= 1.2
+        found += sum(alarms(shifts(suite))[:4])
+    assert found >= 11
+
+
+def test_more_noise_of_all_figures_is_learned_from_all() -> None:
+    noise = numpy.where(numpy.arange(25) < 20, 0.02, 0.1)
+    found = []
+    for seed in range(3):
+        suite = drawn(seed, noise)
+        suite[:4, 20:] *= 1.25
+        found += alarms(shifts(suite))
+    assert sum(found) >= 8
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.05, 0.12]), st.sampled_from([0.25, 1.0, 4.0]))
+@settings(max_examples=10, deadline=None)
+def test_a_density_with_outliers_is_one(seed: int, share: float, skew: float) -> None:
+    shape = ErrorShape(outliers=share, skew=skew)
+    z = numpy.sinh(numpy.linspace(-14, 14, 20001))
+    density = numpy.exp(shape.log_density(z))
+    assert numpy.trapezoid(density, z) == pytest.approx(1.0, abs=1e-3)
+    assert numpy.trapezoid(density[z > 6], z[z > 6]) > numpy.trapezoid(density[z < -6], z[z < -6]) * (skew**2 - 0.1)
+    group = numpy.random.default_rng(seed).standard_normal(20)
+    centre, scale = location_and_scale(group, shape)
+    apart, wide = location_and_scale(numpy.append(group, [30.0, 40.0]), shape)
+    assert (apart, wide) == (pytest.approx(centre, abs=0.6), pytest.approx(scale, rel=0.6))
+
+
 def test_one_run_from_a_long_tail_is_no_alarm() -> None:
     tails = 100.0 * numpy.exp(0.03 * numpy.random.default_rng(7).standard_t(2.2, (KPIS, 21)))
     tails[0, 20] = 100 * 1.25
@@ -96,6 +132,10 @@ def test_the_shape_of_errors_is_learned_from_the_suite() -> None:
     assert error_shape(draw.standard_t(2.2, (KPIS, 20))).df < 5
     assert error_shape(draw.standard_exponential((KPIS, 20))).skew > 1
     assert error_shape(draw.standard_t(2.2, (1, 20))) == ErrorShape(), "one figure shows no shape"
+    slower = drawn(2, runs=20) * numpy.where(draw.random((KPIS, 20)) < 0.1, 1.5, 1.0)
+    assert error_shape(numpy.log(slower)).outliers
+    assert not error_shape(numpy.log(slower), 0.2).outliers, "runs as a whole may be the outliers"
+    assert not error_shape(numpy.round(drawn(3, runs=20) / 8)).outliers, "rounded figures have none"
 
 
 def test_a_figure_that_never_differed_is_judged_by_an_exact_test() -> None:

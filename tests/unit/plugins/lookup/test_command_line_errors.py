@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the variables of a command line."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.lookup import command_line_errors
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "error"),
+    [
+        ({"rehearsal_stat": "absent"}, [], "unknown setting 'rehearsal_stat' of role rehearsal"),
+        ({"compare_fail_om": "x"}, ["compare_fail_on"], "(did you mean 'compare_fail_on'?)"),
+        ({"results_histroy": []}, [], "(did you mean 'results_history'?)"),
+        ({"overrides.x": 1}, [], "'overrides.x' reaches into a setting"),
+        ({"source": "x", "rehearsal_name": "a", "ansible_python_interpreter": "p"}, ["source"], ""),
+        ({"fine_tuning_presets": [], "my_variable": 1, "awx_job_id": 3}, [], ""),
+    ],
+)
+def test_a_mistyped_variable_is_told_with_the_nearest_one(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, object], known: list[str], error: str
+) -> None:
+    monkeypatch.setattr(command_line_errors, "load_extra_vars", lambda _loader: given)
+    found = command_line_errors.LookupModule().run(known)
+    assert len(found) == bool(error) and error in "".join(found)
