@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 class ActionModule(ProgressAction):
     """See the documentation of module rehearsal_cluster."""
 
-    PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir")
+    PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir", "sources")
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make the paths absolute and add the folder of the components; replace kinds of workloads by theirs."""

@@ -42,6 +42,18 @@ options:
       - A real node is added to an existing instance, but never removed from it.
     type: int
     default: 0
+  versions:
+    description:
+      - Releases of components, name to version. An empty version is the component's own release.
+      - An instance that belongs to no run keeps its versions until others are given.
+    type: dict
+    default: {}
+  sources:
+    description:
+      - Checkouts of the Go modules of components that are built instead of releases, name to path.
+      - C(path@revision) is a Git revision of it.
+    type: dict
+    default: {}
   binaries:
     description: Binaries to use instead of cached ones, name to path.
     type: dict

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -57,6 +58,12 @@ def operator_versions(client: Client) -> OperatorVersions | None:
             return None
         raise
     return operators_from_csvs(csvs)
+
+
+def component_versions(client: Client) -> dict[str, str]:
+    """Return component -> version of a rehearsal cluster, of those that are not of their own release."""
+    text = _read_optional_value(client, REHEARSAL, "data", "versions")
+    return {str(name): str(version) for name, version in json.loads(text or "{}").items()}
 
 
 def operators_from_csvs(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:

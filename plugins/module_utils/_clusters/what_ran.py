@@ -31,10 +31,14 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass
 class ClusterSnapshot:
-    """Objects of a cluster at one moment. None: they may not be read, see ``notes``; pods: of each place."""
+    """Objects of a cluster at one moment. None: they may not be read, see ``notes``; pods: of each place.
+
+    components: of a rehearsal cluster, in another version than their own.
+    """
 
     nodes: list[dict[str, Any]] | None = None
     operators: OperatorVersions | None = None
+    components: dict[str, str] = field(default_factory=dict)
     pods: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -43,8 +47,9 @@ class ClusterSnapshot:
         ran_parts: dict[str, Any] = {}
         if self.nodes is not None:
             ran_parts["nodes"] = describe_cluster.node_totals(self.nodes)
-        if self.operators is not None:
-            ran_parts["operators"] = self.operators.versions
+        if self.operators is not None or self.components:
+            by_olm = self.operators.versions if self.operators is not None else {}
+            ran_parts["operators"] = {**by_olm, **self.components}
         if held := gpu_usage_by_node(self.nodes or (), self.pods.get("") or ()):
             ran_parts["gpus"] = held
         if self.pods:
@@ -60,6 +65,7 @@ def read_cluster_snapshot(client: Client, run: str, namespaces: Iterable[str] = 
     seen = ClusterSnapshot()
     seen.nodes = _read_unless_refused("nodes", seen.notes, lambda: describe_cluster.list_nodes_of_run(client, run))
     seen.operators = _read_unless_refused("operators", seen.notes, lambda: operator_versions(client))
+    seen.components = describe_cluster.component_versions(client)
     elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
     kind = client.kind("v1", "Pod")
     selector = f"{run_labels.RUN}={run}"

@@ -163,10 +163,10 @@ def check_programs(
     if isinstance(values.get("components"), list):
         values["components"] = workload_kinds.components_with_kind_folders(values["components"], folder, places)
     options = RehearsalOptions.of({**values, "name": "", "components_dir": str(folder)})
-    components = options.select(options.components)
+    components = options.select_checked(options.components)
     if job is None or any(name in given_names for name in PROGRAM_PLACES):
         return
-    lacking = component_binaries.components_without_programs(components, options.sources)
+    lacking = component_binaries.components_without_programs(components, options.program_sources)
     if lacking:
         minutes = sum(component.build.minutes for component in lacking)
         names = formats.join_with_and([component.name for component in lacking])

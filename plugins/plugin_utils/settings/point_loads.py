@@ -165,9 +165,11 @@ def arrival_with_trace_content(arrival: dict[str, Any], folder: Path | None = No
     return arrival
 
 
-#: Beginnings of the names of settings about nodes.
-NODE_PREFIXES = ("node_scaling_", "fake_gpu_")
-#: Those of them that may differ between points: number and size of nodes.
+#: Settings of the versions of components of a rehearsal cluster.
+VERSION_SETTINGS = ("rehearsal_versions", "rehearsal_sources")
+#: Beginnings of the names of settings about nodes, and about a rehearsal cluster.
+NODE_PREFIXES = ("node_scaling_", "fake_gpu_", "rehearsal_")
+#: Those of them that may differ between points: number and size of nodes, versions of components.
 NODE_SETTINGS = (
     "node_scaling_count",
     "node_scaling_users",
@@ -178,6 +180,7 @@ NODE_SETTINGS = (
     "fake_gpu_pods_per_node",
     "fake_gpu_product",
     "fake_gpu_memory_mib",
+    *VERSION_SETTINGS,
 )
 
 

@@ -315,10 +315,15 @@ class PreflightInput:
         simulated = any(provider_by_name(target.provider).simulated for target in self._targets())
         for point in self.found.measured:
             for name in (name for name in point.values if name.startswith(point_loads.NODE_PREFIXES)):
-                if name not in point_loads.NODE_SETTINGS:
+                if name.partition(".")[0] not in point_loads.NODE_SETTINGS:
                     raise InputError(
                         f"point {point.name} sets {name}, which is decided before the first point: make a run for each"
-                        f" value. At points, nodes can have another {', '.join(point_loads.NODE_SETTINGS)}"
+                        f" value. At points, the cluster can have another {', '.join(point_loads.NODE_SETTINGS)}"
+                    )
+                if name.startswith("rehearsal_") and not simulated:
+                    raise InputError(
+                        f"point {point.name} sets {name}, and cluster_provider"
+                        f" {self.found.settings.get('cluster_provider')} does not run components"
                     )
                 added = simulated or point.settings.get("fake_gpu_real_cluster")
                 if name.startswith("fake_gpu_") and not added:
@@ -355,15 +360,26 @@ class PreflightInput:
                     job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
                     places = [role / "files" / "kinds"] if role else []
-                    cluster_settings.check_programs(
-                        project_role.COMPONENTS, self._known(), self._given(), job, self._set_by, places
-                    )
+                    for settings in self._with_versions_of_points():
+                        cluster_settings.check_programs(
+                            project_role.COMPONENTS, settings, self._given(), job, self._set_by, places
+                        )
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
     def _known(self) -> dict[str, Any]:
         """Return the settings whose values are known before the run."""
         return {name: value for name, value in self.found.settings.items() if name not in self.found.late}
+
+    def _with_versions_of_points(self) -> list[dict[str, Any]]:
+        """Return the settings that are known before the run, once for each choice of versions of components."""
+        known = self._known()
+        choices = [known]
+        for point in self.found.measured:
+            versions = {name: point.settings.get(name) for name in point_loads.VERSION_SETTINGS}
+            if any(versions.values()) and {**known, **versions} not in choices:
+                choices.append({**known, **versions})
+        return choices
 
     def _targets(self) -> list[ClusterTarget]:
         """Return the clusters to acquire. Raises InputError for an unknown provider."""

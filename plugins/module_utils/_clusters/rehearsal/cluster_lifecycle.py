@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -57,21 +58,21 @@ def set_cluster_state(options: RehearsalOptions, state: str, say: Say, check: bo
 
 def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
-    components = options.select(options.components)
+    components = options.select_checked(options.components)
     rehearsal_options.check_real_node(options.components)
     if check:
-        component_binaries.check_given(components, options.sources)
+        component_binaries.check_given(components, options.program_sources)
         lines = component_binaries.format_provisioning_costs(
-            component_binaries.components_without_programs(components, options.sources), options.sources
+            component_binaries.components_without_programs(components, options.program_sources), options.program_sources
         )
-        lines += node_images.describe_missing_images(components, options.sources.cache)
+        lines += node_images.describe_missing_images(components, options.program_sources.cache)
         lines += image_registry.describe_missing_layers(
-            components, node_images.cached_image_archives(components, options.sources.cache)
+            components, node_images.cached_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
-    programs, provided = component_binaries.ensure_programs(components, options.sources, say)
+    programs, provided = component_binaries.ensure_programs(components, options.program_sources, say)
     images, made = node_images.build_missing_images(
-        components, program_paths_by_name(programs), options.sources.cache, say
+        components, program_paths_by_name(programs), options.program_sources.cache, say
     )
     made = image_registry.create_missing_compressed_layers(components, images, say) or made
     return {"changed": provided or made, "needs": [], **program_results(programs)}
@@ -89,7 +90,8 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     requested = options.started or boot_time()
     before = options.instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
-    components = options.select(wanted)
+    options = _with_versions_of_instance(options, before)
+    components = options.select_checked(wanted)
     rehearsal_options.check_real_node(wanted)
     if line := rehearsal_options.real_node_limits(wanted):
         say(line)
@@ -99,9 +101,9 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         def start_base(programs_by_component: dict[str, ComponentPrograms]) -> None:
             base.append(pool.submit(_bring_up, options, [], programs_by_component, {}, requested, say, only_new=True))
 
-        programs, provided = component_binaries.ensure_programs(components, options.sources, say, start_base)
+        programs, provided = component_binaries.ensure_programs(components, options.program_sources, say, start_base)
         images, made = node_images.build_missing_images(
-            components, program_paths_by_name(programs), options.sources.cache, say
+            components, program_paths_by_name(programs), options.program_sources.cache, say
         )
     changes = [change for future in base for change in future.result()[0]]
     made = image_registry.create_missing_compressed_layers(components, images, say) or made
@@ -139,8 +141,14 @@ def _bring_up(
                 raise ProcessError(f"{instance.name} was removed while its start was under way: nothing was started")
             marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
-        elif set(wanted) - set(marker.components):
-            marker = dataclasses.replace(marker, components=sorted({*wanted, *marker.components}))
+        now = dataclasses.replace(
+            marker,
+            components=sorted({*wanted, *marker.components}),
+            versions=options.versions,
+            sources=options.sources,
+        )
+        if now != marker:
+            marker = now
             components = options.select(marker.components)
             instance.update(marker)
         image_registry.write_registry_folders(components, images, instance.path)
@@ -149,6 +157,41 @@ def _bring_up(
     if changes:
         say(f"{instance.name} is ready after {time.monotonic() - began:.1f} s at {result['api_url']}")
     return changes, result
+
+
+def _with_versions_of_instance(options: RehearsalOptions, marker: InstanceMarker | None) -> RehearsalOptions:
+    """Return the options with the versions and sources that an instance has, unless they give others.
+
+    An instance of the run has exactly those of the run, which differ between points. Raises OwnershipError if a run
+    gives another one than the instance has that it only uses: others would go on with a version that they do not know.
+    """
+    given = _select_versions(options, options.versions, options.sources)
+    if marker is None or (options.owner and marker.owner == options.owner):
+        return given
+    there = _select_versions(options, marker.versions, marker.sources)
+    # Another checkout may be of another release: the one that the instance had does not stay with it.
+    kept = {name: version for name, version in marker.versions.items() if name not in options.sources}
+    merged = _select_versions(options, {**kept, **options.versions}, {**marker.sources, **options.sources})
+    if options.owner and merged != there:
+        before, after = (
+            {component.name: component.version for component in chosen.select(marker.components)}
+            for chosen in (there, merged)
+        )
+        if other := [name for name in before if before[name] != after[name]]:
+            raise OwnershipError(
+                f"rehearsal cluster '{marker.name}' has {other[0]} {before[other[0]]}, and this run gives"
+                f" {after[other[0]]} (rehearsal_versions, rehearsal_sources): a run changes no version of a cluster"
+                " that it did not start. Leave rehearsal_name out, or start that cluster with this version"
+            )
+    return merged
+
+
+def _select_versions(
+    options: RehearsalOptions, versions: Mapping[str, str], sources: Mapping[str, str]
+) -> RehearsalOptions:
+    """Return the options with these versions and sources, as far as they are not empty."""
+    kept = [{name: str(value) for name, value in values.items() if value} for values in (versions, sources)]
+    return dataclasses.replace(options, versions=kept[0], sources=kept[1])
 
 
 def _refuse_strays(instance: InstancePaths) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, instance_processes, launch_plan, rehearsal_options
+from . import component_binaries, component_versions, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import ComponentPrograms
 from .component_spec import REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
 from .component_spec import processes_of_components as processes_of
@@ -45,11 +46,15 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
             ],
             "instances": others,
         }
-    components = options.select(marker.components)
+    components = replace(options, versions={}, sources={}).select(marker.components)
     result = describe_instance_state(options, instance, marker, components)
     with suppress(SeatrialError, OSError):
-        if not component_binaries.components_without_programs(components, options.sources):
-            programs, _made = component_binaries.ensure_programs(components, options.sources, lambda _line: None)
+        with_versions = replace(options, versions=marker.versions, sources=marker.sources)
+        components = with_versions.select(marker.components)
+        if not component_binaries.components_without_programs(components, options.program_sources):
+            programs, _made = component_binaries.ensure_programs(
+                components, options.program_sources, lambda _line: None
+            )
             result.update(program_results(programs))
     return {"changed": False, **result, "lines": summary_lines(result, details=True), "instances": others}
 
@@ -68,10 +73,12 @@ def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]
     else:
         lacking = [process["name"] for process in result["processes"] if not process["ready"]]
         head = f"rehearsal cluster {result['name']} is incomplete, not ready - {', '.join(lacking)}"
+    changed = ", ".join(f"{name} {version}" for name, version in result.get("changed_versions", {}).items())
     lines = [
         head,
         f"{result['version'] or 'Kubernetes'} at {result['api_url']}, {result['memory_mib']} MiB of memory",
         _what_is_real(result["components"]),
+        *([f"in another version - {changed}"] if changed else []),
         f"export KUBECONFIG={shlex.quote(result['kubeconfig'])}",
     ]
     if result.get("kubectl"):
@@ -146,6 +153,7 @@ def describe_instance_state(
         "created": marker.created,
         "components": marker.components,
         "processes": rows,
+        "changed_versions": component_versions.changed_versions(components),
         "memory_mib": sum(row.get("memory_mib", 0) for row in rows),
         "cluster": cluster,
         **{key: cluster[key] for key in _TOP},

@@ -125,6 +125,8 @@ def component_cache_key(component: RehearsalComponent) -> str:
         [crd.__dict__ for crd in component.crds],
         *binary_download.go_platform(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
+        *([component.release] if component.release else []),
+        *([component.source.digest] if component.source else []),
     ]
     digest.update(json.dumps(recipe, sort_keys=True).encode())
     return digest.hexdigest()[:12]
@@ -152,6 +154,13 @@ def find_user_programs(component: RehearsalComponent, sources: ProgramSources) -
 def check_given(components: list[RehearsalComponent], sources: ProgramSources) -> None:
     """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for component in components for name in component.build.binaries]
+    for component in components:
+        if component.source and (given := find_user_programs(component, sources)):
+            raise InputError(
+                f"rehearsal_sources: {component.name} is to be built from {component.source}, but its program"
+                f" {next(iter(given))} is given (rehearsal_binaries, rehearsal_binaries_dir): leave one of them out",
+                setting="rehearsal_sources",
+            )
     for name in sources.given:
         if name not in known:
             raise InputError(
@@ -284,8 +293,10 @@ def _download_published_programs(
     left = []
     online = True
     for component in lacking:
-        published = component.build.published and set(find_user_programs(component, sources)) != set(
-            component.build.binaries
+        published = (
+            component.build.published
+            and not component.source
+            and set(find_user_programs(component, sources)) != set(component.build.binaries)
         )
         if not (online and published):
             left.append(component)
@@ -310,6 +321,8 @@ def _explain_program_errors(component: RehearsalComponent) -> Iterator[None]:
 
 
 def _three_ways(component: RehearsalComponent, error: Exception) -> str:
+    if component.source:
+        return f"rehearsal_sources: {component.name} can't be built from {component.source}: {error}"
     go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
     return (
         f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
@@ -374,8 +387,8 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
 
 def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
-    if not sources.url:
-        if component.build.debian and debian_packages.has_apt():
+    if not sources.url or component.source:
+        if component.build.debian and debian_packages.has_apt() and not component.source:
             return debian_packages.extract_programs(component.build.debian, fresh, say)
         return go_toolchain.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}

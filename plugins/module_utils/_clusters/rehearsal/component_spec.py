@@ -94,6 +94,29 @@ class CrdSource:
 
 
 @dataclass(frozen=True)
+class OtherRelease:
+    """Another release of a component's module, known to work. ``sum``: its go.sum hash; ``tags``: of its build."""
+
+    sum: str
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CheckoutSource:
+    """A checkout that replaces a component's module. ``revision``: of Git; empty: the files as they are now.
+
+    ``digest``: of the content of its files.
+    """
+
+    folder: str
+    revision: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}@{self.revision}" if self.revision else self.folder
+
+
+@dataclass(frozen=True)
 class CertificateSpec:
     """One certificate: of a server on 127.0.0.1, of a client, or both. ``authority``: the CA that signs it."""
 
@@ -145,6 +168,8 @@ class RehearsalComponent:
     ``adds_arguments``: process of another component -> arguments after its own, of which the last counts.
     ``bundled_crds``: names of CRDs that are not applied: a program installs them, from the file @{crds.<component>}.
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
+    ``versions``: other releases of its module. ``release``: the one that was chosen, as module@version.
+    ``source``: the checkout that it is built from, if not from a release.
     """
 
     name: str
@@ -164,6 +189,9 @@ class RehearsalComponent:
     adds_arguments: dict[str, list[str]] = field(default_factory=dict)
     images: list[ImageSpec] = field(default_factory=list)
     image_store: str = ""
+    versions: dict[str, OtherRelease] = field(default_factory=dict)
+    release: str = ""
+    source: CheckoutSource | None = None
 
 
 _SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "float": (int, float)}
@@ -220,13 +248,17 @@ def load_component(folder: Path) -> RehearsalComponent:
             _create_checked_record(ImageSpec, image, f"{where}: images.{key}", name=key, folder=folder)
             for key, image in document.pop("images", {}).items()
         ],
+        "versions": {
+            str(key): _create_checked_record(OtherRelease, release, f"{where}: versions.{key}")
+            for key, release in document.pop("versions", {}).items()
+        },
         "processes": [
             _parse_process_spec(key, dict(process), f"{where}: processes.{key}", name, folder)
             for key, process in document.pop("processes", {}).items()
         ],
     }
     component: RehearsalComponent = _create_checked_record(
-        RehearsalComponent, document, where, name=name, folder=folder, **nested
+        RehearsalComponent, document, where, name=name, folder=folder, release="", source=None, **nested
     )
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")

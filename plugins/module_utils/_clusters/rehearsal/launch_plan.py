@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
 
-from . import component_manifests, instance_dir, instance_processes, pki
+from . import component_manifests, component_versions, instance_dir, instance_processes, pki
 from .component_binaries import ComponentPrograms
 from .component_spec import CertificateSpec, ProcessSpec, RehearsalComponent, processes_of_components, render
 from .instance_dir import InstancePaths, hold_file_lock
@@ -102,6 +102,7 @@ def placeholder_values(
         "config": instance.config,
         "played_logs": instance.played_logs,
         "group": instance_dir.control_group_name(instance.path),
+        "versions": json.dumps(component_versions.changed_versions(components), sort_keys=True),
     }
     values.update({f"port.{name}": port for name, port in chosen.items()})
     values.update(

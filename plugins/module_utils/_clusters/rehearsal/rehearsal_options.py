@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import component_spec, debian_packages
+from . import component_spec, component_versions, debian_packages
 from .component_binaries import ProgramSources
 from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
 from .instance_dir import InstancePaths
@@ -67,6 +67,8 @@ SHARED_OPTIONS: dict[str, Any] = {
     "components_dir": {"type": "path"},
     "components": {"type": "list", "elements": "str", "default": ["training-operator"]},
     "nodes_real": {"type": "int", "default": 0},
+    "versions": {"type": "dict", "default": {}},
+    "sources": {"type": "dict", "default": {}},
     "binaries": {"type": "dict", "default": {}},
     "binaries_dir": {"type": "str", "default": ""},
     "download_url": {"type": "str", "default": ""},
@@ -90,6 +92,8 @@ class RehearsalOptions:
     components_dir: str
     components: list[str] = field(default_factory=lambda: ["training-operator"])
     nodes_real: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     binaries: dict[str, str] = field(default_factory=dict)
     binaries_dir: str = ""
     download_url: str = ""
@@ -130,10 +134,17 @@ class RehearsalOptions:
         Raises InputError for an unknown name.
         """
         known = component_spec.load_all(Path(self.components_dir))
-        return component_spec.select_required_components(known, known if names is None else names)
+        chosen = component_spec.select_required_components(known, known if names is None else names)
+        return [component_versions.apply_versions(component, self.versions, self.sources) for component in chosen]
+
+    def select_checked(self, names: Iterable[str]) -> list[RehearsalComponent]:
+        """Return the components as select() does. Raises InputError also for versions of other components."""
+        chosen = self.select(names)
+        component_versions.check_names(chosen, self.versions, self.sources)
+        return chosen
 
     @property
-    def sources(self) -> ProgramSources:
+    def program_sources(self) -> ProgramSources:
         """Return the sources of the programs."""
         cache = Path(self.cache_dir).expanduser().absolute()
         return ProgramSources(cache, self.binaries, self.binaries_dir, self.download_url, self.fetch_published)

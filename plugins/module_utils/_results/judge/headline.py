@@ -15,6 +15,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
+from ..statistics.setting_effects import ObservedPoint, estimate_repeated_effects, setting_values_as_text
+
 Kpi = Mapping[str, Any]
 #: With values at more test points than this, a headline figure names only the lowest and the highest.
 MOST_VALUES = 3
@@ -108,9 +110,10 @@ def run_answer_sentence(points: Sequence[Point], labels: Mapping[str, str]) -> l
     if not kpis:
         return []
     labels = {number: text if len(text) <= LONGEST else f"point {number}" for number, text in labels.items()}
-    sentence = (
-        _single_point_answer(next(iter(kpis.values()))) if len(points) == 1 else _several_points_answer(kpis, labels)
-    )
+    if len(points) == 1:
+        sentence = _single_point_answer(next(iter(kpis.values())))
+    else:
+        sentence = _paired_answer(points, kpis) or _several_points_answer(kpis, labels)
     return [sentence + (" (SIMULATED)" if any(kpi["simulated"] for kpi in kpis.values()) else "")]
 
 
@@ -168,6 +171,35 @@ def _several_points_answer(kpis: Mapping[str, Kpi], labels: Mapping[str, str]) -
     else:
         parts = [_named_value(kpi, labels[number], _difference_from_first(kpi, kpis)) for number, kpi in kpis.items()]
     return f"{title}: {', '.join(parts)}"
+
+
+def _end_of_text(value: str) -> str:
+    """Return a value, or the end of a long one: of two checkouts, the ends of the paths differ."""
+    return value if len(value) <= LONGEST else f"…{value[-LONGEST:]}"
+
+
+def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
+    """Return what the only setting that varies beside a seed changed, over the pairs of points with the same seed."""
+    observed = [
+        ObservedPoint(setting_values_as_text(point.settings), [kpis[point.number]["value"]])
+        for point in points
+        if point.number in kpis and kpis[point.number]["value"] is not None
+    ]
+    found = estimate_repeated_effects(observed)
+    if len(found) != 1 or len(observed) < len(points) or found[0][1]:
+        return ""
+    effect, kpi = found[0][0], next(iter(kpis.values()))
+    base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
+    title, unit = kpi.get("title") or kpi["name"], kpi["unit"]
+    mean = sum(point.observations[0] for point in observed) / len(observed)
+    about = f"95 %, {effect.pairs} pairs; mean {formats.format_with_unit(mean, unit)}"
+    if effect.low <= 0 <= effect.high:
+        interval = formats.format_interval_words(effect.low, effect.high, unit)
+        return f"{title}: no clear difference between {base} and {other}: {interval} ({about})"
+    low, high = sorted((abs(effect.low), abs(effect.high)))
+    more = "more" if effect.change > 0 else "less"
+    interval = formats.format_interval_words(low, high, unit)
+    return f"{title}: {interval} {more} with {other} than with {base} ({about})"
 
 
 def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:

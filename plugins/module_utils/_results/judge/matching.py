@@ -34,6 +34,7 @@ NEVER_COMPARED_SETTINGS = (
     *("cluster_metadata_store", "cluster_installer_dir", "cluster_agent_share*"),
     *("rehearsal_name", "rehearsal_*_dir", "rehearsal_owner", "rehearsal_expires", "rehearsal_force"),
     *("rehearsal_timeout", "rehearsal_download_url", "rehearsal_fetch_published", "rehearsal_binaries"),
+    *("rehearsal_versions", "rehearsal_sources"),  # ran.operators has what was built of them
     *("workload_point", "workload_elsewhere_*", "*_kubeconfig", "*_context", "*_namespace", "*_file"),
 )
 #: What runs did before a setting existed, where that is not its default of today, for points that have the setting:

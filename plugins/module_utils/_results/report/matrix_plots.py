@@ -35,8 +35,6 @@ MATRIX_COLUMNS = [
     "simulated",
 ]
 FILE = "training.jsonl"
-#: Values that are equal up to here count as the same.
-LONGEST = 10_000
 EFFECT_COLUMNS = [
     "setting",
     "from",
@@ -272,7 +270,11 @@ def draw_repeated_effects(
 
     The files are effects_<name>.png; there is none if the matrix varies no seed.
     """
-    values = {point.number: _comparable_values(point) for point in points if _is_valid_point(point)}
+    values = {
+        point.number: setting_effects.setting_values_as_text(point.settings)
+        for point in points
+        if _is_valid_point(point)
+    }
     plots = []
     with plot_canvas.plot_style_context():
         for entry in headline:
@@ -286,14 +288,6 @@ def draw_repeated_effects(
                 drawing = _effects_drawing([effect for effect, _place in found], entry, entry["simulated"], places)
                 plots.append(plot_canvas.write_png_and_csv(drawing, folder / f"effects_{entry['name']}"))
     return plots
-
-
-def _comparable_values(point: Point) -> dict[str, str]:
-    return {
-        name: formats.setting_text(value, LONGEST)
-        for name, value in point.settings.items()
-        if not isinstance(value, Mapping)
-    }
 
 
 def _place_text(place: Mapping[str, Any]) -> str:
@@ -322,7 +316,7 @@ def _observed_training_values(
     observations: dict[str, list[float]] = {}
     values: dict[str, Mapping[str, Any]] = {}
     for point in points:
-        values[point.of] = _comparable_values(point)
+        values[point.of] = setting_effects.setting_values_as_text(point.settings)
         observations.setdefault(point.of, []).extend(
             float(row["figures"][figure])
             for row in rows.get(point.number, ())

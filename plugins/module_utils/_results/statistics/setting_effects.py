@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from math import isfinite, nan, sqrt
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
 from . import comparison_scale, group_comparison
 
 LEVEL = 0.95
@@ -99,6 +101,17 @@ def estimate_repeated_effects(points: Sequence[ObservedPoint]) -> list[tuple[Set
         for effect in estimate_setting_effects(group, absolute=True)
         if effect.setting == kept[-1] and effect.pairs > 1
     ]
+
+
+#: Maximum length of a value as text: different values stay different.
+LONGEST = 10_000
+
+
+def setting_values_as_text(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that a matrix set for a point as text, without whole dictionaries."""
+    return {
+        name: formats.setting_text(value, LONGEST) for name, value in settings.items() if not isinstance(value, Mapping)
+    }
 
 
 Pair = tuple[ObservedPoint, ObservedPoint]

@@ -21,7 +21,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/flowcontrol"
@@ -48,7 +47,6 @@ import (
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
-	"sigs.k8s.io/kueue/pkg/resources"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/fairsharing"
@@ -177,30 +175,36 @@ func run(o options) error {
 	return manager.Start(ctx)
 }
 
+// release is what differs between the releases of Kueue that this is built with: release.go, release_0_18.go.
+type release struct {
+	quotas      []quotas.Option
+	queues      []queues.Option
+	scheduler   []scheduler.Option
+	controllers core.SetupControllersOpts
+}
+
 // setUp adds to the manager what the published program does, for the settings that it may have.
 func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configuration) error {
 	if err := setUpIndexes(ctx, manager, cfg); err != nil {
 		return err
 	}
 	localQueues := metrics.NewLocalQueueMetricsConfig(cfg.Metrics.LocalQueueMetrics)
-	format := resources.NewResourceFormatter()
 	preempted := expectations.New()
+	own := newRelease(preempted)
 	again := queues.NewRequeuer()
 	if err := manager.Add(again); err != nil {
 		return err
 	}
-	quotaOptions := []quotas.Option{
+	quotaOptions := append(own.quotas,
 		quotas.WithPodsReadyTracking(oneAfterTheOther(cfg)),
 		quotas.WithLocalQueueMetrics(localQueues),
 		quotas.WithResourceMetrics(cfg.Metrics.EnableClusterQueueResources),
-		quotas.WithResourceFormatter(format),
-	}
-	queueOptions := []queues.Option{
+	)
+	queueOptions := append(own.queues,
 		queues.WithLocalQueueMetrics(localQueues),
 		queues.WithResourceMetrics(cfg.Metrics.EnableClusterQueueResources),
-		queues.WithResourceFormatter(format),
 		queues.WithPreemptionExpectations(preempted),
-	}
+	)
 	if cfg.FairSharing != nil {
 		quotaOptions = append(quotaOptions, quotas.WithFairSharing(fairsharing.Enabled(cfg.FairSharing)))
 	}
@@ -214,8 +218,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 	if err != nil {
 		return err
 	}
-	more := core.SetupControllersOpts{PreemptionExpectations: preempted, ResourceFormatter: format}
-	if name, err := core.SetupControllers(manager, queue, quota, cfg, more); err != nil {
+	if name, err := core.SetupControllers(manager, queue, quota, cfg, own.controllers); err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)
 	}
 	if features.Enabled(features.TopologyAwareScheduling) {
@@ -233,7 +236,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 		jobframework.WithKubeServerVersion(version),
 		jobframework.WithEnabledFrameworks(cfg.Integrations.Frameworks),
 		jobframework.WithManagerName(constants.KueueName),
-		jobframework.WithLabelKeysToCopy(sets.New(cfg.Integrations.LabelKeysToCopy...)),
+		jobframework.WithLabelKeysToCopy(labelKeys(cfg.Integrations.LabelKeysToCopy)),
 		jobframework.WithCache(quota),
 		jobframework.WithQueues(queue),
 		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
@@ -246,13 +249,14 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 	}
 	go queue.CleanUpOnContext(ctx)
 	go quota.CleanUpOnContext(ctx)
-	return manager.Add(scheduler.New(queue, quota, manager.GetClient(), manager.GetEventRecorder(constants.AdmissionName),
+	schedulerOptions := append(own.scheduler,
 		scheduler.WithFairSharing(cfg.FairSharing),
 		scheduler.WithAdmissionFairSharing(cfg.AdmissionFairSharing),
 		scheduler.WithQuotaCheckStrategy(configapi.QuotaCheckBlockUndeclared),
 		scheduler.WithPreemptionExpectations(preempted),
-		scheduler.WithResourceFormatter(format),
-	))
+	)
+	events := manager.GetEventRecorder(constants.AdmissionName)
+	return manager.Add(scheduler.New(queue, quota, manager.GetClient(), events, schedulerOptions...))
 }
 
 // oneAfterTheOther tells whether nothing is admitted before the pods of all that was admitted are ready.

@@ -107,6 +107,33 @@ def test_of_many_points_the_ends_are_named():
     ]
 
 
+def paired(*values: float, order: str = "ABBAABBA") -> list[str]:
+    points = [
+        Point(
+            f"{place:03d}", Path("x"), record={"settings": {"a_seed": place // 2, "a_version": name}}, kpis=[kpi(value)]
+        )
+        for place, (name, value) in enumerate(zip(order, values, strict=False))
+    ]
+    return headline.run_answer_sentence(points, {point.number: point.number for point in points})
+
+
+def test_of_alternating_points_the_difference_of_the_pairs_is_the_answer():
+    # The machine becomes slower by 1 s with each point; B takes 5 s more than A.
+    (answer,) = paired(10, 16, 17, 13, 14, 20, 21, 17)
+    assert answer == "Waiting, P95: 3.16 to 6.84 s more with B than with A (95 %, 4 pairs; mean 16 s)"
+    (answer,) = paired(15, 11, 12, 18, 19, 15, 16, 22)
+    assert "less with B than with A" in answer
+
+
+def test_alternating_points_that_differ_by_chance_have_no_clear_difference():
+    (answer,) = paired(10, 11, 12, 13, 14, 13, 12, 11)
+    assert answer.startswith("Waiting, P95: no clear difference between A and B: -")
+
+
+def test_one_pair_says_nothing_of_how_pairs_differ():
+    assert "pairs" not in paired(10, 16)[0]
+
+
 def test_a_long_label_gives_way_to_the_number_of_its_point():
     assert said([kpi(2.0)], [kpi(3.0)], labels=["x = " + "y" * 90, "x = z"]) == [
         "Waiting, P95: 2 s (point 000), 3 s (x = z), difference 1 s"
