@@ -9,12 +9,13 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import explain_failures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import explain_failures, write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import finding_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
@@ -153,6 +154,18 @@ def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
     assert "quota" in names(explain(top))
 
 
+def test_causes_are_in_all_texts_of_a_run(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", "exceeded quota: few")
+    write_verdict.rewrite_texts(top, [str(SIGNATURES)])
+    remedy = "Ask for less, raise the ResourceQuota"
+    summary = (top / "summary.md").read_text()
+    assert "Known causes:" in summary and remedy in summary and "run.yml:" in summary
+    case = ElementTree.parse(top / "junit.xml").find(".//testcase[system-out]")
+    assert case is not None and case.find("error") is not None and remedy in str(case.findtext("system-out"))
+    answer = json.loads((top / "answer.json").read_text())
+    assert [finding["signature"] for finding in answer["findings"]] == ["quota"]
+
+
 def other(**change: Any) -> list[dict[str, Any]]:
     return [{**QUOTA, **change}]
 
@@ -184,3 +197,33 @@ def test_a_signature_of_a_user_replaces_ours(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump([{**QUOTA, "remedy": "Ask Anna."}, {**QUOTA, "name": "own", "patterns": ["a few"]}]))
     document = explain(write_run(tmp_path / "run", "exceeded quota: few"), SIGNATURES, path)
     assert [finding["remedy"] for finding in document["findings"]] == ["Ask Anna."]
+
+
+#: Shortened files of runs in which one thing was wrong, most of them on a rehearsal cluster with a real node.
+MADE = Path(__file__).parent / "made_failures"
+
+
+def found_in(path: Path, top: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return a made failure and the signatures that are found in its files."""
+    made = files.read_yaml(path)
+    for name, text in made["files"].items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    verdict = json.loads(made["files"].get("verdict.json", "{}"))
+    signatures = explain_failures.load_failure_signatures([str(SIGNATURES)])
+    document = explain_failures.explain_run(run_reader.read_run_directory(top), verdict, signatures)
+    for finding in document["findings"]:
+        for entry in finding["evidence"]:
+            assert (top / entry["file"]).read_text().count("\n") >= entry["line"] - 1
+    return made, names(document)
+
+
+def test_the_table_of_made_failures_is_what_is_found(tmp_path: Path) -> None:
+    rows, right, expected, shown = [], 0, 0, 0
+    for path in sorted(MADE.glob("*.yml")):
+        made, found = found_in(path, tmp_path / path.stem)
+        rows.append(f"| {made['made_by']} | {', '.join(made['expected']) or '–'} | {', '.join(found) or '–'} |")
+        right += len(set(found) & set(made["expected"]))
+        expected, shown = expected + len(made["expected"]), shown + len(found)
+    rows.append(f"| **{len(rows)} runs** | recall {right} of {expected} | precision {right} of {shown} |")
+    assert "\n".join(rows) in (ROOT / "docs" / "findings.md").read_text()
