@@ -105,6 +105,48 @@ options:
         description: Seconds after which no stream begins another request. V(0) means no limit.
         type: float
         default: 0
+  search:
+    description: >-
+      Look for the highest rate at which the requests keep O(slo), by probabilistic bisection: the rate of each step
+      follows from the answers before it. Not together with O(arrival), O(streams), O(count) or O(turns).
+    type: dict
+    default: {}
+    suboptions:
+      low:
+        description: Least rate, in requests per second. V(1) without it.
+        type: float
+      high:
+        description: Highest rate, in requests per second. V(100) without it.
+        type: float
+      step:
+        description: Duration of a step, in seconds. V(20) without it. Its requests have all ended before the next one.
+        type: float
+      timespan:
+        description: Time in which steps begin and end, in seconds. V(600) without it.
+        type: float
+      precision:
+        description: The search ends when the bounds of the capacity are at most this share apart. V(0.1) without it.
+        type: float
+  slo:
+    description: The objective of O(search), limits of a request in seconds. Each is optional.
+    type: dict
+    default: {}
+    suboptions:
+      ttft:
+        description: Limit of the time to the first token, from when the request was due.
+        type: float
+      tpot:
+        description: Limit of the time per output token after the first.
+        type: float
+      stall:
+        description: Limit of the longest gap between two chunks.
+        type: float
+      total:
+        description: Limit of the time until the answer is complete, from when the request was due.
+        type: float
+      share:
+        description: Share of the requests that has to keep the limits. V(0.99) without it.
+        type: float
   prompt_tokens:
     description: >-
       Words of each prompt, a number or a distribution (C(type), C(mean), C(sigma), C(low), C(high)). The words are

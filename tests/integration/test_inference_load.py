@@ -307,3 +307,23 @@ def test_a_request_without_an_answer_ends_after_its_timeout(servers: ModelServer
     rows = support.read_rows(point, "request")
     assert [(row["outcome"], row["cause"]) for row in rows] == [("failed", "timeout")] * 3
     assert all("the answer is not complete after 0.5 s" in row["error"] and row["chunks"] == 1 for row in rows)
+
+
+def test_a_search_measures_near_the_capacity_and_ends_once(tmp_path: Path, point: Path) -> None:
+    """Four requests at a time of 0.1 s each: no server answers more than 40 a second."""
+    with support.model_servers(tmp_path, 1, step_ms=10, max_num_seqs=4) as slow:
+        search = {"low": 5.0, "high": 300.0, "step": 1.0, "timespan": 12.0}
+        more = {"search": search, "slo": {"ttft": 0.4, "share": 0.9}, "output_tokens": 10}
+        result = support.send(point, slow.urls, **more)
+        steps, rows = support.read_rows(point, "step"), join(slow, point, result["counts"]["sent"])
+        assert len(steps) >= 3 and len({step["rate"] for step in steps}) == len(steps)
+        assert steps[0]["rate"] == pytest.approx((5 * 300) ** 0.5, rel=0.1)
+        # The first two rates: the middle, which is nearly the capacity, or less if the machine is busy, then beside it.
+        assert max(step["rate"] for step in steps[2:]) < 200
+        # Each step begins when all requests of the one before have ended.
+        by_index = {row["index"]: row for row, _truth in rows}
+        for step in steps[1:]:
+            before = [row["ended"] for index, row in by_index.items() if index < step["index"]]
+            assert by_index[step["index"]]["sent"] >= max(before)
+        again = support.send(point, slow.urls, **more)
+        assert again["counts"] == result["counts"]

@@ -61,7 +61,11 @@ def write_requests(
     """Write plan.jsonl and requests.jsonl of a point. steps: (requests per second, seconds) of a load in steps."""
     folder.mkdir(parents=True, exist_ok=True)
     offsets = list(offsets)
+    records = list(records)
     arrival = {"type": "steps", "steps": [{"rate": rate, "duration": seconds} for rate, seconds in steps]}
+    other = (
+        {"type": "search"} if any(record["type"] == "step" for record in records) else {"type": "constant", "rate": 1}
+    )
     head = {
         "type": "header",
         "schema": "plan/1",
@@ -69,7 +73,7 @@ def write_requests(
         "point": folder.name,
         "count": len(offsets),
         "seed": 1,
-        "arrival": arrival if arrival["steps"] else {"type": "constant", "rate": 1},
+        "arrival": arrival if arrival["steps"] else other,
         "in_flight": 1_000_000,
         "templates": [{"name": "simulated-model", "kind": "Request"}],
     }

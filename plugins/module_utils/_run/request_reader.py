@@ -34,7 +34,7 @@ class InferenceRequests:
     planned: rows of the plan, empty for a load whose number of requests was not known before. started: origin of the
     offsets of the plan. ends: one record for each session that ended by itself. pauses: from the last record of a
     session until the first request of the next one. A request has ``offset``: its due time after the origin of its
-    session, which leaves interruptions out.
+    session, which leaves interruptions out. steps: first index and rate of each step of a search for the capacity.
     """
 
     folder: Path
@@ -46,6 +46,7 @@ class InferenceRequests:
     started: float | None = None
     pauses: list[tuple[float, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    steps: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def indices(self) -> list[int]:
@@ -72,6 +73,8 @@ def read_requests(folder: Path) -> InferenceRequests:
             read.requests[record["index"]] = _with_times_on_clock(record, shift)
         elif kind == "sent":
             read.open[record["index"]] = _with_times_on_clock(record, shift)
+        elif kind == "step":
+            read.steps.append((record["index"], record["rate"]))
         elif kind == "session":
             read.sessions.append(record)
             shift = clock_shift(record.get("anchor") or {}, read.sessions[0].get("anchor"))

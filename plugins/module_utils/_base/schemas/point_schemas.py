@@ -250,6 +250,8 @@ POINT: dict[str, dict[str, Any]] = {
                 "properties": {**SESSION["properties"], "simulated": TRUTH},
             },
             "start": object_schema({"at": MOMENT}),  # origin of the plan's offsets
+            # of a search for the capacity: its first request, and its requests per second
+            "step": object_schema({"index": COUNT, "rate": {"type": "number", "exclusiveMinimum": 0}}),
             "sent": object_schema({"index": COUNT, "due": MOMENT, "sent": MOMENT}),
             "request": object_schema(
                 {

@@ -15,7 +15,8 @@ from itertools import accumulate
 from itertools import count as counter
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles, signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles, signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
@@ -38,6 +39,7 @@ from .request_connection import InferenceServer
 from .request_engine import RequestEngine, processor_seconds, raise_file_limit
 from .request_log import FILE, SCHEMA, PastRequests, open_request_log
 from .request_schedule import RequestSchedule
+from .search_schedule import SearchSchedule, SearchSpec, has_kept
 
 #: Seconds from the decision to start to the first due time, and between two syncs of the file to disk.
 _START_LEAD, _SYNC_INTERVAL = 0.1, 1.0
@@ -113,7 +115,7 @@ class InferenceLoad:
         before = [probe.metrics_of(server) for server in servers]
         session = session_line(SCHEMA, spec.run, spec.point, clock)
         log.write({**session, "simulated": simulated})
-        schedule, offset = self._schedule(plan, past)
+        schedule, offset = self._schedule(plan, past, log, clock)
         engine.write, engine.ended = log.write_rows, self._note_ended
         self.total = len(plan.workloads)
         reason, cpu, wall = "failed", processor_seconds(), time.monotonic()
@@ -164,7 +166,10 @@ class InferenceLoad:
     def _make_plan(self) -> WorkloadPlan:
         """Return the plan. A closed load that ends by its duration has no rows: nobody knows how many there will be."""
         spec = self.spec
-        if spec.arrivals is not None:
+        offsets: list[Any] = []
+        if spec.search is not None:
+            arrival: dict[str, Any] = {"type": "search", **vars(spec.search)}
+        elif spec.arrivals is not None:
             offsets, arrival = spec.arrivals.offsets, spec.arrivals.header
         else:
             offsets = [None] * spec.count
@@ -196,9 +201,13 @@ class InferenceLoad:
                 rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
         return WorkloadPlan(header, rows)
 
-    def _schedule(self, plan: WorkloadPlan, past: PastRequests) -> tuple[RequestSchedule, float]:
+    def _schedule(
+        self, plan: WorkloadPlan, past: PastRequests, log: JsonlAppender, clock: MonotonicWallClock
+    ) -> tuple[RequestSchedule, float]:
         """Return what is still to be sent, and the offset that is now: the first missing request is due at once."""
         spec = self.spec
+        if spec.search is not None:
+            return self._search_schedule(spec.search, past, log, clock), 0.0
         offset = 0.0
         if plan.workloads:
             missing = [(row.index, row.offset) for row in plan.workloads[:: spec.turns] if row.index not in past.sent]
@@ -211,6 +220,32 @@ class InferenceLoad:
         duration = max(spec.duration - past.spent, 0.001) if spec.duration else 0.0
         schedule = RequestSchedule(self._make_request, conversations, spec.turns, spec.streams, self._think, duration)
         return schedule, offset
+
+    def _search_schedule(
+        self, wanted: SearchSpec, past: PastRequests, log: JsonlAppender, clock: MonotonicWallClock
+    ) -> SearchSchedule:
+        """Return the schedule of a search, which goes on after the steps of earlier sessions."""
+        search = CapacitySearch(wanted.low, wanted.high, wanted.share)
+        for step in past.ended_steps(lambda record: has_kept(record, wanted.slo)):
+            search.take(step)
+
+        def begun(index: int, rate: float) -> None:
+            log.write({"type": "step", "index": index, "rate": rate})
+            found = search.estimate()
+            low, high = formats.format_number(found.low or wanted.low), formats.format_number(found.high or wanted.high)
+            text = f"step {search.steps + 1}, {formats.format_number(rate)} requests/s"
+            self.progress.say(f"requests {self.spec.point}: {text}; the capacity is between {low} and {high} so far")
+
+        return SearchSchedule(
+            self._make_request,
+            max(past.sent, default=-1) + 1,
+            self.spec.seed,
+            wanted,
+            search,
+            lambda request: has_kept(request.record(clock), wanted.slo),
+            begun,
+            past.spent,
+        )
 
     def _think(self, index: int) -> float:
         spec = self.spec.think_time

@@ -20,6 +20,7 @@ from ..plan.random_draws import draw_number_for_workload
 from .request_bodies import CHAT, COMPLETIONS
 from .request_connection import split_url
 from .request_engine import EngineLimits
+from .search_schedule import LIMITS, SearchSpec
 
 #: Most tokens of a prompt or an answer, and most streams.
 _MOST_TOKENS, _MOST_STREAMS = 10_000_000, 100_000
@@ -51,6 +52,16 @@ SPEC: dict[str, Any] = {
             "think_time": {"type": "raw", "default": 0},
             "duration": {"type": "float", "default": 0},
         },
+    },
+    "search": {
+        "type": "dict",
+        "default": {},
+        "options": {name: {"type": "float"} for name in ("low", "high", "step", "timespan", "precision")},
+    },
+    "slo": {
+        "type": "dict",
+        "default": {},
+        "options": {name: {"type": "float"} for name in (*LIMITS, "share")},
     },
     "prompt_tokens": {"type": "raw", "default": 128, "no_log": False},
     "output_tokens": {"type": "raw", "default": 128, "no_log": False},
@@ -111,7 +122,7 @@ def _checked_arrivals(arrival: dict[str, Any], count: int, seed: int) -> Arrival
 
 @dataclass(frozen=True)
 class InferenceSpec:
-    """The parameters of a load. arrivals: None in the closed model. count: conversations; 0: until ``duration``."""
+    """The parameters of a load. arrivals: None with streams and search. count: conversations; 0: any number."""
 
     run: str
     point: str
@@ -123,6 +134,7 @@ class InferenceSpec:
     count: int
     seed: int
     arrivals: ArrivalTimes | None
+    search: SearchSpec | None
     streams: int
     think_time: Any
     duration: float
@@ -154,7 +166,12 @@ class InferenceSpec:
         _require(0 <= count <= 1_000_000, "count", f"count is {count:,}, it must be 0 to 1,000,000")
         arrivals = None
         arrival = {key: value for key, value in params["arrival"].items() if value is not None}
-        if number or duration:
+        search = None
+        if any(value is not None for value in params.get("search", {}).values()):
+            one = "search decides when requests are due: give neither arrival, streams, count nor turns with it"
+            _require(not (arrival or number or duration or count or turns > 1), "search", one)
+            search = SearchSpec.from_params(params["search"], params["slo"])
+        elif number or duration:
             both = "arrival is for the open model and streams for the closed one: give only one of them"
             _require(not arrival, "streams", both)
             most = f"streams.count is {number}, it must be 1 to {_MOST_STREAMS:,}"
@@ -184,6 +201,7 @@ class InferenceSpec:
             count=count,
             seed=seed,
             arrivals=arrivals,
+            search=search,
             streams=number,
             think_time=_checked_distribution("streams.think_time", streams.get("think_time") or 0, 0, 86_400),
             duration=duration,

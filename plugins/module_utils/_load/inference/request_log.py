@@ -8,12 +8,16 @@ A request is sent once: a call that finds its line ``sent`` does not send it aga
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import SearchStep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+
+from .inference_request import LOST
 
 FILE = "requests.jsonl"
 SCHEMA = "requests/1"
@@ -21,13 +25,18 @@ SCHEMA = "requests/1"
 
 @dataclass
 class PastRequests:
-    """What earlier calls have done. ``spent``: seconds from the start of the load to their last line."""
+    """What earlier calls have done. ``spent``: seconds from the start of the load to their last line.
+
+    steps: first index and rate of each step of a search; records: its requests that have ended.
+    """
 
     sent: set[int] = field(default_factory=set)
     outcomes: dict[int, str] = field(default_factory=dict)
     anchor: dict[str, Any] | None = None
     started: float | None = None
     spent: float = 0.0
+    steps: list[tuple[int, float]] = field(default_factory=list)
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, record: dict[str, Any]) -> None:
         """Add one line."""
@@ -36,6 +45,10 @@ class PastRequests:
             self.sent.add(record["index"])
         elif kind == "request":
             self.outcomes[record["index"]] = record["outcome"]
+            if self.steps:
+                self.records[record["index"]] = record
+        elif kind == "step":
+            self.steps.append((record["index"], record["rate"]))
         elif kind == "start" and self.started is None:
             self.started = record["at"]
         elif kind == "session":
@@ -43,6 +56,17 @@ class PastRequests:
         last = record.get("ended") or record.get("sent")
         if self.started is not None and last:
             self.spent = max(self.spent, last - self.started)
+
+    def ended_steps(self, kept: Callable[[dict[str, Any]], bool]) -> list[SearchStep]:
+        """Return what the steps of a search have shown, without one that was interrupted."""
+        ends = [*(index for index, _rate in self.steps[1:]), float("inf")]
+        found = []
+        for (first, rate), end in zip(self.steps, ends, strict=False):  # without a step there is one end
+            sent = [index for index in self.sent if first <= index < end]
+            records = [self.records[index] for index in sent if index in self.records]
+            if sent and len(records) == len(sent) and all(record["outcome"] != LOST for record in records):
+                found.append(SearchStep(rate, len(sent), sum(map(kept, records))))
+        return found
 
     @property
     def lost(self) -> int:

@@ -448,6 +448,8 @@ def _is_finite_or_unknown(value: Any) -> bool:
 def planned_steps(point: Point) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
     arrival = _read_plan_header(point).get("arrival") or {}
+    if arrival.get("type") == "search":  # whose steps have no planned duration
+        return [(rate, 0.0) for _first, rate in request_reader.read_requests(point.folder).steps]
     return [(float(step["rate"]), float(step["duration"])) for step in arrival.get("steps") or []]
 
 

@@ -25,6 +25,7 @@ class RequestFigures:
     between consecutive chunks with text. gap_row: the row of each gap. gap_end: when each gap ended, in seconds
     after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
     load, in seconds after its start. deployment: as in deployment.json, empty for servers that the run did not deploy.
+    steps: first index and rate of each step of a search for the capacity.
     """
 
     columns: Mapping[str, Any]
@@ -34,6 +35,7 @@ class RequestFigures:
     servers: Sequence[Mapping[str, Any]]
     pauses: Sequence[tuple[float, float]] = ()
     deployment: Mapping[str, Any] = field(default_factory=dict)
+    steps: Sequence[tuple[int, float]] = ()
 
 
 def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
@@ -67,4 +69,5 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         request_reader.read_server_metrics(folder, []),
         [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
         request_reader.read_deployment(folder),
+        read.steps,
     )

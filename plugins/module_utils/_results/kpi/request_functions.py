@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch, SearchStep
 
 from .estimators import BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile, percentile_interval
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
@@ -326,6 +327,8 @@ def slo_capacity(data: PointData) -> KpiValue:
         "curve": [{"rate": rate, "share": round(float(kept[rows].mean()), 6), "n": len(rows)} for rate, rows in steps],
     }
     rests = data.rests(LAST)
+    if needed_requests(data).steps:
+        return _searched_capacity(data, kept, share, labels)
     if len(steps) < 2:
         note = f"{len(steps)} of {of} steps had at least {LEAST_IN_STEP} requests; two are needed"
         return KpiValue(None, len(steps), of, note=note, labels=labels, **rests)
@@ -358,6 +361,31 @@ def slo_capacity(data: PointData) -> KpiValue:
         note = f"the first step, {formats.format_with_unit(rates[0], '1/s')}, missed it"
         return KpiValue(None, len(steps), of, note=note, labels=labels, **rests)
     return KpiValue(value, len(steps), of, interval=(low, high), confidence=confidence, labels=labels, **rests)
+
+
+def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[str, Any]) -> KpiValue:
+    """Return the capacity of a load that looked for it: the median and the bounds of its distribution."""
+    wanted = _point_settings(data).get("serving_search") or {}
+    rests = data.rests(LAST)
+    low, high = float(wanted.get("low") or 1), float(wanted.get("high") or 100)
+    lost = data.np.array([outcome == "lost" for outcome in data.table.outcome], dtype=bool)
+    search = CapacitySearch(low, high, share)
+    for rate, rows in rows_by_step(data):
+        if not lost[rows].any():  # it was interrupted
+            search.take(SearchStep(rate, len(rows), int(kept[rows].sum())))
+    found = search.estimate()
+    text = f"{formats.format_number(found.low or 0.0)} "
+    text += "or more" if found.high is None else f"to {formats.format_number(found.high)}"
+    labels["bounds"] = f" (95 %: {text})"
+    n = search.steps
+    if found.value is None:
+        if search.next_rate() >= high or found.low is not None:
+            note = f"the highest rate, {formats.format_with_unit(high, '1/s')}, kept it"
+            return KpiValue(None, n, n, at_least=found.low or low, note=note, labels=labels, **rests)
+        note = f"the least rate, {formats.format_with_unit(low, '1/s')}, missed it"
+        return KpiValue(None, n, n, note=note, labels=labels, **rests)
+    confidence = ConfidenceInterval(found.low, found.high, "probabilistic bisection")
+    return KpiValue(found.value, n, n, confidence=confidence, labels=labels, **rests)
 
 
 @kpi_function

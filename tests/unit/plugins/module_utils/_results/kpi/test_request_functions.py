@@ -169,6 +169,50 @@ def test_no_step_that_kept_the_objective_is_said(tmp_path):
     assert kpis["slo_capacity"]["value"] is None and "the first step, 5/s, missed it" in kpis["slo_capacity"]["note"]
 
 
+def searching(shares, count=200):
+    """Return requests of a search: for each rate, the share of its requests that kept the objective."""
+    records, offsets, begin = [], [], 0.0
+    for rate, share in shares:
+        records.append({"type": "step", "index": len(offsets), "rate": rate})
+        for place in range(count):
+            ttft = 0.05 if place < share * count else 2.0
+            records.append(request(len(offsets), begin + place / rate, ttft=ttft))
+            offsets.append(begin + place / rate)
+        begin += count / rate + 10
+    return records, offsets
+
+
+SEARCHED = SLO + "serving_search: {low: 1, high: 100}\n"
+
+
+def test_a_search_gives_the_capacity_with_its_bounds_in_the_first_sentence(tmp_path):
+    steps = [(10, 1), (30, 0.1), (17, 1), (23, 0.2), (19, 1), (21, 0.5), (20, 1), (20.5, 0.4)]
+    kpis, answer = figures(tmp_path, *searching(steps), settings=SEARCHED)
+    capacity = kpis["slo_capacity"]
+    low, high = capacity["confidence"]["low"], capacity["confidence"]["high"]
+    assert 17 <= low < capacity["value"] < high <= 23 and 20 <= capacity["value"] <= 20.5
+    assert capacity["n"] == len(steps) == len(capacity["labels"]["curve"])
+    assert answer[0].startswith("The servers keep the objective up to 20.2 requests/s (95 %: ") and " to " in answer[0]
+    assert kpis["slo_attainment"]["n"] == 1600
+
+
+def test_a_search_that_never_missed_or_never_kept_the_objective_says_so(tmp_path):
+    kept, _answer = figures(tmp_path / "kept", *searching([(90, 1), (100, 1), (100, 1), (100, 1)]), settings=SEARCHED)
+    assert kept["slo_capacity"]["value"] is None and kept["slo_capacity"]["at_least"] is not None
+    missed, _answer = figures(tmp_path / "missed", *searching([(1.2, 0), (1.1, 0), (1, 0)]), settings=SEARCHED)
+    assert missed["slo_capacity"]["value"] is None and "the least rate, 1/s, missed" in missed["slo_capacity"]["note"]
+
+
+def test_an_interrupted_step_of_a_search_is_left_out(tmp_path):
+    records, offsets = searching([(10, 1), (30, 0.1), (17, 1), (23, 0.2)])
+    kpis, _answer = figures(tmp_path / "a", records, offsets, settings=SEARCHED)
+    more, _offsets = searching([(20, 0)])
+    cut = [{**record, "index": record["index"] + 800, "outcome": "lost"} for record in more]
+    again, _answer = figures(tmp_path / "b", [*records, *cut], [*offsets, *offsets[:200]], settings=SEARCHED)
+    assert again["slo_capacity"]["value"] == pytest.approx(kpis["slo_capacity"]["value"])
+    assert again["slo_capacity"]["n"] == 4
+
+
 def test_the_servers_own_mean_stands_beside_ours_with_the_difference(tmp_path):
     name = "vllm:time_to_first_token_seconds"
     before = {f'{name}_sum{{model="a"}}': 1.0, f'{name}_count{{model="a"}}': 10.0}
