@@ -256,3 +256,18 @@ def test_without_sources_there_is_nothing_to_read(tmp_path: Path) -> None:
     top = write_past_run(tmp_path, 1)
     found = collect_history.collect_past_runs(run_reader.read_run_directory(top), HistoryRequest())
     assert (found.found, found.notes, values(found, top)) == (0, (), ([], [10.0]))
+
+
+def test_causes_of_failures_are_counted_in_all_runs_before_this_one(tmp_path: Path) -> None:
+    def explain(number: int, *names: str) -> None:
+        folder = write_past_run(tmp_path, number, settings={"fine_tuning_count": number}, verdict="error")
+        document = {"schema": "findings/1", "findings": [{"signature": name} for name in names]}
+        files.write_json(folder / "findings.json", document)
+
+    for number, names in ((3, ["quota"]), (1, ["quota", "oom"]), (2, []), (5, ["quota"])):
+        explain(number, *names)
+    top = write_past_run(tmp_path, 4)
+    history = collect(top)
+    assert history.used == ()
+    assert history.findings == {"quota": [run_id(1), run_id(3)], "oom": [run_id(1)]}
+    assert list(history.findings_of) == [run_id(1), run_id(2), run_id(3)]
