@@ -10,7 +10,6 @@ alike. So the search takes a time proportional to the text, whatever the text an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,25 +21,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_tex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_schemas import FAULT, PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
+
+from .run_texts import ERRORS, MOST_LETTERS, RunText, run_texts
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.
 FAULTS = tuple(FAULT["enum"])
-#: Where texts are: errors of phases and points; answers to requests of the load; objects, events, logs of a capture.
-ERRORS, REQUESTS, PODS, OBJECTS, NODES, EVENTS, LOGS = PLACES
 REQUIRED = ("name", "title", "fault", "remedy", "patterns")
 OPTIONAL = ("in", "not", "causes", "yields_to")
 #: Letters that a pattern must have beside ``*``: shorter ones match by chance.
 LEAST_LETTERS = 4
-#: Limits of what is read and kept: bytes of a file and of all files, letters of a line that is read, of one that is
-#: kept, pieces of evidence of a finding, errors without a cause.
-FILE_BYTES, ALL_BYTES, MOST_LETTERS, LINE, EVIDENCE, UNEXPLAINED = 2**20, 64 * 2**20, 10_000, 300, 3, 5
-#: Captures of what was there before the load cannot explain its failure.
-_BEFORE = "before-the-test"
-#: Answers to requests of the load that are no success.
-_NOT_CREATED = ("refused", "retry", "ambiguous")
+#: Limits of what is kept: letters of a line, pieces of evidence of a finding, errors without a cause.
+LINE, EVIDENCE, UNEXPLAINED = 300, 3, 5
 
 Document = dict[str, Any]
 
@@ -58,18 +51,6 @@ class FailureSignature:
     excluded: tuple[tuple[str, ...], ...] = ()
     causes: frozenset[str] = frozenset()
     yields_to: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class RunText:
-    """A text of a run, of one or several lines. line: number of the first one. cause: class of the error."""
-
-    place: str
-    file: str
-    line: int
-    text: str
-    about: str = ""
-    cause: str = ""
 
 
 def load_failure_signatures(paths: Iterable[str]) -> list[FailureSignature]:
@@ -327,193 +308,3 @@ def signatures_found(top: Path) -> tuple[str, ...] | None:
     """Return the names of the signatures that were found in a run; None if none were sought."""
     document = _earlier_findings(top)
     return tuple(finding["signature"] for finding in document["findings"]) if document else None
-
-
-# --- the texts of a run ---
-
-
-def run_texts(run: Run) -> Iterator[RunText]:
-    """Yield the texts of a run in which causes are searched, the most direct ones first, within ALL_BYTES."""
-    yield from _error_texts(run)
-    budget = [ALL_BYTES]
-    for ledger in sorted(run.top.glob("points/*/ledger.jsonl")):
-        yield from _request_texts(run.top, ledger, budget)
-    captures = [
-        folder for folder in sorted(run.top.glob("capture/[0-9]*")) if folder.is_dir() and _BEFORE not in folder.name
-    ]
-    well: set[str] = set()
-    for folder in captures:
-        yield from _capture_texts(run.top, folder, budget, well)
-    for log in sorted([*run.top.glob("capture/*/logs/*.log"), *run.top.glob("[0-9][0-9][0-9]__*/log")]):
-        yield from _log_text(run.top, log, budget)
-    for log in sorted(run.top.glob("points/*/logs/*.log")):
-        if log.stem not in well:
-            yield from _log_text(run.top, log, budget)
-
-
-def _error_texts(run: Run) -> Iterator[RunText]:
-    """Yield the errors of phases and points with the line of their file, and those that only FAILURES has."""
-    known: list[str] = []
-    for name, phase in (run.record.get("phases") or {}).items():
-        if phase.get("error"):
-            known.append(str(phase["error"]))
-            line = _line_of_entry(run.top / "run.yml", ("phases", str(name), "error"))
-            yield _error_text("run.yml", line, phase, f"phase {name}")
-    for point in run.points:
-        if point.record.get("error"):
-            known.append(str(point.record["error"]))
-            path = point.folder / "point.yml"
-            line = _line_of_entry(path, ("error",))
-            yield _error_text(str(path.relative_to(run.top)), line, point.record, f"point {point.number}")
-    for number, line_text in enumerate(run.failures.splitlines(), start=1):
-        if line_text.strip() and not any(line_text in error for error in known):
-            yield RunText(ERRORS, "FAILURES", number, line_text)
-
-
-def _error_text(file: str, line: int, record: Mapping[str, Any], about: str) -> RunText:
-    text = " ".join(str(record["error"]).split())
-    return RunText(ERRORS, file, line, text, about, str(record.get("cause") or ""))
-
-
-def _line_of_entry(path: Path, keys: Sequence[str]) -> int:
-    """Return the line of an entry of nested mappings in a YAML file that we have written; 1 if it is not found."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return 1
-    place, indent = 0, ""
-    for key in keys:
-        for number in range(place, len(lines)):
-            if lines[number].startswith(f"{indent}{key}:"):
-                place = number + 1
-                break
-        else:
-            return 1
-        indent += "  "
-    return place
-
-
-def _request_texts(top: Path, path: Path, budget: list[int]) -> Iterator[RunText]:
-    """Yield the answers of the API server to requests of the load that created nothing."""
-    name = str(path.relative_to(top))
-    for number, line in _json_objects(path, budget, tuple(f'"{outcome}"'.encode() for outcome in _NOT_CREATED)):
-        if line.get("type") == "attempt" and line.get("outcome") in _NOT_CREATED:
-            words = (str(line.get(key) or "") for key in ("status", "reason", "message"))
-            yield RunText(REQUESTS, name, number, _one_line(words), f"{line.get('kind')} {line.get('name')}")
-
-
-def _capture_texts(top: Path, folder: Path, budget: list[int], well: set[str]) -> Iterator[RunText]:
-    """Yield what a capture says of pods, objects, nodes and events. well: gets the pods that are well by name."""
-    well_uids = set()
-    for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.name.startswith("events-")):
-        name = str(path.relative_to(top))
-        for number, item in _json_objects(path, budget):
-            about = _about(item)
-            if path.name.startswith("events-"):
-                involved = item.get("involvedObject") or {}
-                if item.get("type") != "Normal" and involved.get("uid") not in well_uids:
-                    about = f"{involved.get('kind')} {involved.get('name')}"
-                    words = (str(item.get("reason") or ""), str(item.get("message") or item.get("note") or ""))
-                    yield RunText(EVENTS, name, number, _one_line(words), about)
-                continue
-            if item.get("kind") == "Pod" and _is_well(item):
-                well_uids.add(field_at_path(item, "metadata.uid"))
-                well.add(str(field_at_path(item, "metadata.name")))
-                continue
-            place = PODS if item.get("kind") == "Pod" else OBJECTS
-            for text in _status_texts(item):
-                yield RunText(place, name, number, text, about)
-    for _number, state in _json_objects(folder / "state.json", budget):
-        for node, summary in (state.get("nodes") or {}).items():
-            facts = [] if summary.get("ready") else ["NotReady"]
-            facts += [] if summary.get("schedulable", True) else ["unschedulable"]
-            for text in (*facts, *map(str, summary.get("conditions") or ())):
-                yield RunText(NODES, str((folder / "state.json").relative_to(top)), 1, text, f"Node {node}")
-
-
-def _about(item: Mapping[str, Any]) -> str:
-    return f"{item.get('kind')} {field_at_path(item, 'metadata.name', '')}"
-
-
-def _is_well(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has succeeded, or runs and is ready."""
-    phase = field_at_path(pod, "status.phase", "")
-    statuses = field_at_path(pod, "status.containerStatuses", [])
-    restarted = any(field_at_path(status, "lastState.terminated") for status in statuses)
-    return phase == "Succeeded" or (
-        phase == "Running" and not restarted and bool(statuses) and all(status.get("ready") for status in statuses)
-    )
-
-
-def _status_texts(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sentences of an object's status: of its conditions, its containers, and itself."""
-    status = item.get("status")
-    if not isinstance(status, Mapping):
-        return
-    yield _one_line(str(status.get(key) or "") for key in ("phase", "reason", "message"))
-    for condition in status.get("conditions") or ():
-        if isinstance(condition, Mapping):
-            yield _one_line(
-                f"{condition.get('type')}={condition.get('status')}" if key == "type" else str(condition.get(key) or "")
-                for key in ("type", "reason", "message")
-            )
-    for key in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(key) or ():
-            for when in ("state", "lastState"):
-                for state, facts in (container.get(when) or {}).items():
-                    if isinstance(facts, Mapping) and state != "running":
-                        code = f"exit code {facts['exitCode']}" if "exitCode" in facts else ""
-                        yield _one_line(
-                            (
-                                f"container {container.get('name')} {state}",
-                                *(str(facts.get(k) or "") for k in ("reason", "message")),
-                                code,
-                            )
-                        )
-
-
-def _one_line(words: Iterable[str]) -> str:
-    """Return the words that are not empty as one line."""
-    return ": ".join(" ".join(word.split()) for word in words if word)[:MOST_LETTERS]
-
-
-def _json_objects(path: Path, budget: list[int], having: Sequence[bytes] = ()) -> Iterator[tuple[int, Document]]:
-    """Yield the objects of a file of JSON lines with their line numbers, within the budget of bytes.
-
-    having: only lines that contain one of these. Damaged and very long lines are left out.
-    """
-    try:
-        with path.open("rb") as stream:
-            number = 0
-            while budget[0] > 0 and (line := stream.readline(FILE_BYTES)):
-                budget[0] -= len(line)
-                number += line.endswith(b"\n") or len(line) < FILE_BYTES
-                if having and not any(word in line for word in having):
-                    continue
-                try:
-                    item = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(item, dict):
-                    yield number, item
-    except OSError:
-        return
-
-
-def _log_text(top: Path, path: Path, budget: list[int]) -> Iterator[RunText]:
-    """Yield the end of a log."""
-    try:
-        size = path.stat().st_size
-        take = min(size, FILE_BYTES, budget[0])
-        if take <= 0 or path.is_symlink():
-            return
-        budget[0] -= take
-        with path.open("rb") as stream:
-            before, left = 1, size - take
-            while left > 0 and (part := stream.read(min(left, FILE_BYTES))):
-                before += part.count(b"\n")
-                left -= len(part)
-            text = stream.read(take).decode("utf-8", "replace")
-    except OSError:
-        return
-    yield RunText(LOGS, str(path.relative_to(top)), before, text)
