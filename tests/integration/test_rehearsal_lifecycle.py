@@ -19,6 +19,7 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     component_binaries,
@@ -300,3 +301,28 @@ def test_the_playbook_ends_with_a_command_that_removes_the_cluster_from_any_fold
         assert not (data / "printed").exists()
     finally:
         cluster_lifecycle.absent(support.options(data, "printed", force=True), support.quiet)
+
+
+@pytest.mark.long
+def test_a_component_gets_another_release_and_everything_else_goes_on(own_instance) -> None:
+    options = own_instance("life-versions", components=["kueue"], versions={"kueue": "0.18.3"})
+    said: list[str] = []
+    assert cluster_lifecycle.present(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
+    with Client.from_kubeconfig(options.instance.kubeconfig) as client:
+        assert describe_cluster.component_versions(client) == {"kueue": "0.18.3"}
+    before = pids(options)
+
+    kept = cluster_lifecycle.present(dataclasses.replace(options, versions={}), said.append)
+    assert kept["changed_versions"] == {"kueue": "0.18.3"} and pids(options) == before
+
+    own = cluster_lifecycle.present(dataclasses.replace(options, versions={"kueue": ""}), said.append)
+    after = pids(options)
+    assert own["ready"] and own["changed_versions"] == {}
+    assert {name for name in before if before[name] != after[name]} == {"kueue"}
+    with Client.from_kubeconfig(options.instance.kubeconfig) as client:
+        assert describe_cluster.component_versions(client) == {}
+
+    of_a_run = dataclasses.replace(options, owner="t1", versions={"kueue": "0.18.3"})
+    with pytest.raises(OwnershipError, match=r"0\.18\.3"):
+        cluster_lifecycle.present(of_a_run, said.append)
+    assert pids(options) == after

@@ -46,6 +46,7 @@ def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
         ("kueue", ["Job", "Workload", "Pod"]),
         ("appwrapper", ["AppWrapper", "Workload", {"use": "Job", "select": "owners"}, "Pod"]),
         ("coscheduling", ["Job", "PodGroup", "Pod"]),
+        ("workload-aware", ["Job", "NativePodGroup", "Pod"]),
     ],
 )
 def test_what_is_watched_follows_from_the_mode(mode: str, stages: list[Any]) -> None:
@@ -75,6 +76,14 @@ def test_a_gang_of_coscheduling_has_its_group_before_it() -> None:
     pod = job["spec"]["template"]
     assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
     assert pod["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
+
+
+def test_a_gang_of_kubernetes_itself_has_its_group_before_it() -> None:
+    group, job = objects({"scheduler_mode": "workload-aware", "scheduler_pods": 3})
+    assert group["apiVersion"].startswith("scheduling.k8s.io/")
+    assert (group["kind"], group["spec"]) == ("PodGroup", {"schedulingPolicy": {"gang": {"minCount": 3}}})
+    pod = job["spec"]["template"]["spec"]
+    assert pod["schedulingGroup"] == {"podGroupName": group["metadata"]["name"]} and "schedulerName" not in pod
 
 
 def test_pods_request_gpus_as_a_resource_or_by_claims() -> None:

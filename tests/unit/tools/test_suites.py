@@ -104,6 +104,7 @@ LATER = {
     "node-failures",
     "python-image",
     "training-image",
+    "workload-aware",
 }  # or has no program
 
 
