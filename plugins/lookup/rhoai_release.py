@@ -40,9 +40,12 @@ _raw:
   elements: dict
 """
 
+from dataclasses import fields
 from typing import Any
 
+from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
     describe_release,
@@ -56,4 +59,11 @@ class LookupModule(LookupBase):
         self, terms: list[dict[str, Any]], variables: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[dict[str, Any]]:
         """Return one description for each term."""
+        known = [field.name for field in fields(RhoaiRequest)]
+        for term in terms:
+            if not isinstance(term, dict) or term.get("version") is None:
+                raise AnsibleLookupError(f"version is missing: {term!r}; version is one of the settings of role rhoai")
+            for name in term:
+                if name not in known:
+                    raise AnsibleLookupError(f"'{name}' is not a setting{suggest_similar_name(name, known)}")
         return [describe_release(RhoaiRequest(**{**term, "version": str(term["version"])})) for term in terms]

@@ -112,7 +112,7 @@ def _problems(request: RhoaiRequest) -> Iterator[tuple[str, str]]:
         )
     except InputError as error:
         yield "rhoai_components", str(error)
-    for path, value in request.settings.items():
+    for path, value in _settings_by_full_path(request.settings):
         if why := _why_wrong_path(path, value, states, release, product):
             yield "rhoai_settings", why
     if request.serverless and "components.kserve.serving" in release["lacks"]:
@@ -135,6 +135,16 @@ def _problems(request: RhoaiRequest) -> Iterator[tuple[str, str]]:
                 f"'{name}' is not an operator that a component needs{suggest_similar_name(name, known)}; these are"
                 f" {', '.join(sorted(known))}",
             )
+
+
+def _settings_by_full_path(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of settings that may be dictionaries of settings, such as ``components: {kserve: …}``."""
+    for name, value in values.items():
+        path = f"{above}{name}"
+        if isinstance(value, Mapping) and value:
+            yield from _settings_by_full_path(value, f"{path}.")
+        else:
+            yield path, value
 
 
 def _why_wrong_path(
