@@ -109,10 +109,12 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
-OF_EVERY_RUN = ("metrics", "node_scaling", "rhoai", "workload")
+OF_EVERY_RUN = ("metrics", "node_scaling", "quads_lease", "rhoai", "workload")
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
+#: Phases that create what the settings of roles describe, or what that is created on.
+CREATING = ("acquire", "cluster", "install", "prepare")
 #: Phases that need the results of earlier ones, and settings that name such results without a run directory.
 AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
@@ -165,8 +167,9 @@ class PreflightInput:
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             verdict_settings.check_history_settings(self.found, self._set_by)
-        if "test" in self.chosen or self.chosen == ["settings"]:
+        if self.chosen == ["settings"] or any(phase in self.chosen for phase in (*CREATING, "test")):
             self._refuse_what_the_project_refuses()
+        if "test" in self.chosen or self.chosen == ["settings"]:
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()

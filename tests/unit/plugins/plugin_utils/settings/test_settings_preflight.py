@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from pathlib import Path
@@ -326,3 +327,30 @@ def test_a_set_of_nodes_that_lacks_something_is_refused(given: dict[str, Any], w
     with pytest.raises(InputError, match=f"node_scaling_sets is .*{why}"):
         check(PHASES, node_scaling_sets=[given])
     check(PHASES, node_scaling_sets=[{"name": "a", "users": 3, "cluster": "driver"}])
+
+
+@pytest.mark.parametrize("phases", [["cluster"], ["cluster", "prepare"], ["cluster", "prepare", "test"], ["settings"]])
+def test_what_a_role_refuses_is_refused_before_a_cluster_is_acquired(phases: list[str]) -> None:
+    with pytest.raises(InputError, match="rhoai_components.*did you mean 'dashboard'"):
+        check(phases, stack=["rhoai"], rhoai_components=["dashbord"])
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"quads_lease_count": 2, "quads_lease_hosts": ["a"]}, "Omit quads_lease_count"),
+        ({"quads_lease_count": 2, "quads_lease_min_count": 3}, "quads_lease_min_count is 3: it is more than"),
+        ({"quads_lease_count": 11}, "quads_lease_max_hosts is 10: .*quads_lease_split=true"),
+        ({"quads_lease_count": 11, "quads_lease_split": True, "quads_lease_vlan": 7}, "quads_lease_vlan can't apply"),
+        ({"quads_lease_count": 2, "quads_lease_min_count": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_lease_that_no_server_can_grant_is_refused_by_the_names_of_its_settings(
+    given: dict[str, object], error: str
+) -> None:
+    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    found = settings_preflight.first_refused(checks, {**DEFAULTS, **given}, render)
+    assert (found is None) == (not error)
+    assert found is None or re.search(error, found[1])
