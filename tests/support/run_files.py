@@ -14,6 +14,8 @@ DOCUMENTS = {
     "run.yml": "run/1",
     "cluster.yml": "cluster/2",
     "verdict.json": "verdict/2",
+    "answer.json": "answer/1",
+    "findings.json": "findings/1",
     "capture/index.json": "capture/1",
     "capture/*/state.json": "captured_state/1",
     "points/*/point.yml": "point/2",

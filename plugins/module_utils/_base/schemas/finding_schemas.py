@@ -13,7 +13,6 @@ from .field_types import (
     MATRIX_POINT_ID,
     POINT_ID,
     RUN_ID,
-    STAMP_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -84,8 +83,8 @@ FINDINGS: dict[str, dict[str, Any]] = {
             "project": TEXT,
             "presets": TEXTS,
             "status": TEXT,  # running, passed, failed, interrupted, unknown
-            "started": STAMP_OR_NULL,
-            "ended": STAMP_OR_NULL,
+            "started": TEXT_OR_NULL,
+            "ended": TEXT_OR_NULL,
             "verdict": {"enum": [*VERDICTS, None]},  # null: the run was not judged
             "exit_status": {"anyOf": [COUNT, {"type": "null"}]},  # of a CI job
             "answer": TEXTS,

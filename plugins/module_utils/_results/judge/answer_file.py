@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 from . import overall_verdict
-from .past_runs import kpis_by_name, mean_kpi_of_attempts
+from .past_runs import kpis_by_name, left_out, mean_kpi_of_attempts
 
 FILE, SCHEMA = "answer.json", "answer/1"
 
@@ -58,11 +58,11 @@ def _point_answer(
     """Return a point of the matrix; of several attempts at it, the mean of each figure."""
     last = attempts[-1]
     measured = [point for point in attempts if point.kpis is not None]
-    figures = {
-        kpi["name"]: _figure(kpi, measured, judged.get((last.number, kpi["name"])))
-        for kpi in (measured[-1].kpis or [] if measured else ())
-        if kpi.get("headline") or (last.number, kpi["name"]) in judged
-    }
+    figures: dict[str, Any] = {}
+    for kpi in measured[-1].kpis or [] if measured else ():
+        with left_out([], last.folder):  # a damaged figure is absent; the report says that its file cannot be read
+            if kpi.get("headline") or (last.number, kpi["name"]) in judged:
+                figures[kpi["name"]] = _figure(kpi, measured, judged.get((last.number, kpi["name"])))
     return {
         "point": number,
         "status": last.status or "unknown",

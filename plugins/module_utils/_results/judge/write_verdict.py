@@ -25,7 +25,7 @@ from . import answer_file, explain_failures, judge_run, limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
-from .past_runs import KeptRuns
+from .past_runs import KeptRuns, left_out
 
 VERDICT = "verdict.json"
 #: Limits of a run that has none.
@@ -78,7 +78,7 @@ def write_verdict(
     before = sha256_of_file(path)
     if write:
         files.write_json(path, verdict, "verdict/2")
-        write_findings(run, verdict, signatures, history)
+        warnings += write_findings(run, verdict, signatures, history)
         write_texts(run, verdict)
     why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
@@ -95,13 +95,19 @@ def write_verdict(
 
 def write_findings(
     run: Run, verdict: Mapping[str, Any], paths: Iterable[str], history: RunHistory | None = None
-) -> None:
-    """Write findings.json of a run: what explains its failures. paths: files of signatures; none changes nothing."""
+) -> list[str]:
+    """Write findings.json of a run, what explains its failures; return why it could not be written.
+
+    paths: files of signatures; none changes nothing.
+    """
     signatures = explain_failures.load_failure_signatures(paths)
+    notes: list[str] = []
     if signatures:
         past = (history.findings, len(history.findings_of)) if history else (None, 0)
-        document = explain_failures.explain_run(run, verdict, signatures, *past)
-        files.write_json(run.top / explain_failures.FILE, document, explain_failures.SCHEMA)
+        with left_out(notes, run.top):  # an explanation must not end a run
+            document = explain_failures.explain_run(run, verdict, signatures, *past)
+            files.write_json(run.top / explain_failures.FILE, document, explain_failures.SCHEMA)
+    return notes
 
 
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:

@@ -152,6 +152,10 @@ def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
     (folder / "state.json").write_text('{"nodes": {"n": {}}}')
     (folder / "logs" / "a.log").symlink_to("/etc/passwd")
     assert "quota" in names(explain(top))
+    pod = {"kind": "Pod", "metadata": 1, "status": {"containerStatuses": [1]}}
+    (folder / "pods.jsonl").write_text(json.dumps(pod))
+    write_verdict.rewrite_texts(top, [str(SIGNATURES)])
+    assert "error" in (top / "junit.xml").read_text()
 
 
 def test_causes_are_in_all_texts_of_a_run(tmp_path: Path) -> None:
