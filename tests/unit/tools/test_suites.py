@@ -101,6 +101,7 @@ LATER = {
     "appwrapper",
     "coscheduling",
     "kubectl",
+    "model-server-image",
     "node-failures",
     "python-image",
     "training-image",
