@@ -29,7 +29,7 @@ SERVED = frozenset({"integration", "long"})
 
 #: Components of the rehearsal cluster that most tests start, besides those that always are there. On a new machine they
 #: are built before the first test, so that no test's time is spent on it.
-FIRST = ("training-operator",)
+FIRST = ("training-operator", "trainer")
 
 #: Components that some tests start: built while the others run. What only long tests need is built by them.
 COMPONENTS = (
@@ -38,8 +38,6 @@ COMPONENTS = (
     "gangs",
     "kuberay",
     "model-server",
-    "jobset",
-    "trainer",
     "leader-worker-set",
     "agent-sandbox",
 )

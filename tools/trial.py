@@ -23,7 +23,7 @@ from common import ROOT, VENV, check_home, check_space, folder_gb, free_gb, run,
 
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
 #: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
-DEFAULT = {"training-operator"}
+DEFAULT = {"training-operator", "trainer"}
 #: Exit codes of ansible-playbook: localhost is unreachable, and an interrupt.
 INTERRUPTED = (4, 99)
 

@@ -98,7 +98,7 @@ def await_kind(client: Client, version: str, kind: str) -> None:
 @pytest.fixture(scope="module")
 def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     """A cluster with OLM that looks like OpenShift to a run."""
-    options = support.options(rehearsal_folder, "around", components=["training-operator", "olm"])
+    options = support.options(rehearsal_folder, "around", components=["training-operator", "trainer", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
         fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-around"), 240, support.quiet)

@@ -180,7 +180,7 @@ def test_a_run_that_is_cut_short_gives_back_and_ends_with_the_command_that_does(
     cut.assert_given_back("interrupted")
     captured = files.read_json(cut.run_dir() / "capture" / "index.json")["captures"][-1]
     assert (captured["why"], captured["point"]) == ("after an interruption", "001"), "before anything was deleted"
-    assert captured["notes"] == [] and "workloads-pytorchjob.jsonl" in [one["file"] for one in captured["files"]]
+    assert captured["notes"] == [] and "workloads-trainjob.jsonl" in [one["file"] for one in captured["files"]]
 
 
 @pytest.mark.long

@@ -141,7 +141,7 @@ def labelled(kubeconfig: str, run_id: str) -> list[str]:
         "api/v1/services",
         "api/v1/nodes",
         "apis/coordination.k8s.io/v1/leases",
-        "apis/kubeflow.org/v1/pytorchjobs",
+        "apis/trainer.kubeflow.org/v1alpha1/trainjobs",
     ):
         listed = client.request("GET", f"/{path}", query={"labelSelector": f"perfscale.seatrial/run={run_id}"})
         found += [f"{path} {one['metadata']['name']}" for one in listed["items"]]

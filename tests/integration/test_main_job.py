@@ -116,7 +116,7 @@ def test_the_state_before_and_after_the_point_is_in_the_report(job: Job) -> None
     captures = _files.read_json(job.directory / "capture" / "index.json")["captures"]
     assert [(one["why"], one["notes"]) for one in captures] == [("before the test", []), ("after point 001", [])]
     kept = {one["file"]: one for one in captures[1]["files"]}
-    assert (kept["workloads-pytorchjob.jsonl"]["objects"], kept["workloads-pytorchjob.jsonl"]["of"]) == (2, 12)
+    assert (kept["workloads-trainjob.jsonl"]["objects"], kept["workloads-trainjob.jsonl"]["of"]) == (2, 12)
     page = (job.directory / "report" / "index.html").read_text(encoding="utf-8")
     assert "What the cluster was" in page and "02-point-001" in page
 
@@ -139,13 +139,13 @@ def test_plan_ledger_audit_log_and_timeline_agree_on_number_and_names(job: Job) 
     created = [
         one["name"]
         for one in job.lines("ledger.jsonl", "attempt")
-        if one["kind"] == "PyTorchJob" and one["outcome"] == "created"
+        if one["kind"] == "TrainJob" and one["outcome"] == "created"
     ]
     audited = []
     for event in _files.read_lines(job.cluster["audit_log"]):
         about = event.get("objectRef") or {}
         if (about.get("resource"), event["verb"], event.get("responseStatus", {}).get("code")) != (
-            "pytorchjobs",
+            "trainjobs",
             "create",
             201,
         ):

@@ -124,7 +124,7 @@ def settle(client: Client, kinds: list[tuple[str, str]]) -> None:
 
 @pytest.fixture(scope="module")
 def lab(rehearsal_folder: Path) -> Iterator[Lab]:
-    options = support.options(rehearsal_folder, "prepare", components=["training-operator", "olm"])
+    options = support.options(rehearsal_folder, "prepare", components=["training-operator", "trainer", "olm"])
     info = cluster_lifecycle.present(options, support.quiet)
     clients = [Client.from_kubeconfig(info["kubeconfig"]) for _each in range(3)]
     client = clients[0]

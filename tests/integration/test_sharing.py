@@ -31,7 +31,7 @@ def moments(run_dir: Path) -> tuple[float, float]:
 def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_that_is_killed(
     own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
 ) -> None:
-    options = own_instance("g-shared", components=["training-operator"])
+    options = own_instance("g-shared", components=["trainer"])
     info = cluster_lifecycle.present(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-shared", "-e", f"rehearsal_data_dir={options.data_dir}"),

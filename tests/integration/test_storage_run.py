@@ -25,7 +25,7 @@ LACKING = suite_prerequisites.real_node_lacks()
 @pytest.mark.long
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 def test_models_of_three_kinds_of_registries_are_downloaded_once_and_trained(own_instance: Any, tmp_path: Path) -> None:
-    options = own_instance("sources", components=["training-image", "training-operator", "registry"])
+    options = own_instance("sources", components=["training-image", "trainer", "registry"])
     info = cluster_lifecycle.present(options, support.quiet)
     crt, key = servers.certificate(tmp_path, SITE)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:

@@ -59,7 +59,7 @@ def test_replot_judges_a_recorded_run_by_the_history_that_is_given(tmp_path: Pat
 @pytest.fixture
 def repeat(own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path) -> Callable[..., Done]:
     """Run the main job, small, on one cluster; further words are settings."""
-    options = own_instance("g-verdicts", components=["training-operator"])
+    options = own_instance("g-verdicts", components=["trainer"])
     cluster_lifecycle.present(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-verdicts", "-e", f"rehearsal_data_dir={options.data_dir}"),

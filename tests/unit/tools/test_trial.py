@@ -93,11 +93,11 @@ def test_what_a_wanted_component_requires_is_announced_with_it(monkeypatch, tmp_
 @pytest.mark.parametrize(
     ("project", "presets", "expected"),
     [
-        ("fine_tuning", "light", {"training-operator"}),
-        ("fine_tuning", "rhoai_light", {"training-operator", "olm"}),
-        ("scheduler", "gang_large", {"training-operator", "kueue", "gangs"}),
-        ("workload_scale", "smoke,kueue", {"training-operator", "kueue"}),
-        ("workload_scale", "no_such_preset", {"training-operator"}),
+        ("fine_tuning", "light", {"training-operator", "trainer"}),
+        ("fine_tuning", "rhoai_light", {"training-operator", "trainer", "olm"}),
+        ("scheduler", "gang_large", {"training-operator", "trainer", "kueue", "gangs"}),
+        ("workload_scale", "smoke,kueue", {"training-operator", "trainer", "kueue"}),
+        ("workload_scale", "no_such_preset", {"training-operator", "trainer"}),
     ],
 )
 def test_the_parts_of_a_preset_are_known_before_there_is_a_parser(project, presets, expected):

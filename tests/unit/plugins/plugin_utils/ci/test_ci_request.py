@@ -202,7 +202,6 @@ REFUSED = {
     "fine_tuning fake_gpu": "stack: it installs operators",
     "fine_tuning light_real": "rehearsal_nodes_real: it starts a real node, as root",
     "fine_tuning kueue": "fine_tuning_queue: it uses the quota of a queue",
-    "fine_tuning kueue_trainjob": "fine_tuning_queue: it uses the quota of a queue",
     "fine_tuning multi_gpu_keep": "cluster_keep: it keeps the cluster",
     "fine_tuning ilab_2x8xh100_host_network": "fine_tuning_host_network: it uses the network of the nodes",
     "fine_tuning ilab_2x8xh100_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",

@@ -42,7 +42,10 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
         ({"fine_tuning_models": {"a": 1, "b@lb": 1}, "storage_registries": {"lab": "s3://x/"}}, "is neither hf"),
         ({"fine_tuning_flavour": "ilab", "fine_tuning_gpus": 0}, "trains on GPUs only"),
         ({"fine_tuning_flavour": "ray"}, "flavour ray comes without a program"),
-        ({"fine_tuning_runtime": "torch-distributed"}, "only TrainJobs have a runtime; set fine_tuning_api=trainjob"),
+        (
+            {"fine_tuning_api": "pytorchjob", "fine_tuning_runtime": "torch-distributed"},
+            "only TrainJobs have a runtime; set fine_tuning_api=trainjob",
+        ),
         (
             {"fine_tuning_api": "trainjob", "fine_tuning_runtime": "torch-distributed-rocm"},
             "fine_tuning_runtime is torch-distributed-rocm: its image is for another accelerator",
@@ -59,7 +62,7 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
         ({"fine_tuning_cluster_queue": "all"}, "fine_tuning_queue is empty, so that no job goes to a queue"),
         (
             {"fine_tuning_api": "rayjob"},
-            r"fine_tuning_api is rayjob: flavour fms runs as pytorchjob, trainjob, jobset, job only \(set by -e\)",
+            r"fine_tuning_api is rayjob: flavour fms runs as trainjob, pytorchjob, jobset, job only \(set by -e\)",
         ),
         (
             {"matrix": {"fine_tuning_flavour": ["fms", "ilab"]}, "fine_tuning_api": "rayjob"},
