@@ -22,8 +22,8 @@ import setup
 from common import ROOT, VENV, check_home, check_space, folder_gb, free_gb, run, say, seatrial_cache, stop
 
 COMPONENTS = ROOT / "roles" / "rehearsal" / "files" / "components"
-#: Parts that are started unless a preset says otherwise, as in roles/rehearsal/defaults/main.yml.
-DEFAULT = {"training-operator", "trainer"}
+#: Parts that a set-up provides beside those that always run: the default API of project fine_tuning needs them.
+DEFAULT = {"trainer"}
 #: Exit codes of ansible-playbook: localhost is unreachable, and an interrupt.
 INTERRUPTED = (4, 99)
 
@@ -188,7 +188,8 @@ def main() -> None:
     if asked.setup_only:
         announce(DEFAULT)
         setup.main("user")
-        code = play("playbooks/rehearsal.yml", "--tags", "binaries")
+        parts = json.dumps({"rehearsal_components": sorted(DEFAULT)})
+        code = play("playbooks/rehearsal.yml", "--tags", "binaries", "-e", parts)
         if code == 0:
             say_sizes()
         sys.exit(code)

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    doctor_needs,
+    point_loads,
+    project_role,
+    workload_kinds,
+)
 
 
 class ActionModule(ProgressAction):
@@ -23,7 +28,15 @@ class ActionModule(ProgressAction):
         folder = params.get("components_dir") or str(project_role.COMPONENTS)
         if isinstance(params.get("components"), list):
             places = workload_kinds.places_of_task(task_vars, self._templar.template)
-            params["components"] = workload_kinds.components_with_kind_folders(
-                params["components"], Path(folder), places
-            )
+            names = [*params["components"], *self._components_of_kinds(task_vars)]
+            params["components"] = workload_kinds.components_with_kind_folders(names, Path(folder), places)
         return {**params, "components_dir": folder}
+
+    def _components_of_kinds(self, task_vars: dict[str, Any]) -> list[str]:
+        """Return the components that have the kinds of the workloads of the run, none outside of a run."""
+        if not task_vars.get("run_dir") or not task_vars.get("run_role"):
+            return []
+        directory, name = (Path(str(self._templar.template(task_vars[key]))) for key in ("run_dir", "run_role"))
+        run = doctor_needs.ExaminedRun.read(directory, task_vars, self._templar)
+        role = project_role.find_role(str(name)).folder
+        return point_loads.components_of_kinds(role, list(run.points.values()) or [run.settings], run.render)

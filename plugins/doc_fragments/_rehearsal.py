@@ -34,7 +34,7 @@ options:
       - Components are added to an existing instance, but never removed from it.
     type: list
     elements: str
-    default: [training-operator, trainer]
+    default: []
   nodes_real:
     description:
       - Number of real nodes, at most 1. Pods on a real node run in containers. Requires Linux, and root for

@@ -61,17 +61,18 @@ def run_id(client: Client) -> Iterator[str]:
 
 
 @pytest.fixture
-def kinds_of_ray(client: Client) -> Iterator[None]:
-    """The CRDs of KubeRay, which no operator serves here; removed afterwards, because the cluster is shared."""
-    crds = custom_resources.definitions("kuberay")
-    component_manifests.apply_all(client, crds, 60)
+def kinds_of_all_apis(client: Client) -> Iterator[None]:
+    """The CRDs of each API that trains; those added are removed afterwards, because the cluster is shared."""
+    crds = [one for name in ("kuberay", "jobset", "trainer") for one in custom_resources.definitions(name)]
+    added = [one for one in crds if client.get(client.kind_of(one), one["metadata"]["name"]) is None]
+    component_manifests.apply_all(client, added, 60)
     yield
-    for one in crds:
+    for one in added:
         client.delete(client.kind_of(one), one["metadata"]["name"])
 
 
 @pytest.mark.parametrize("given", [{"fine_tuning_gpus": 0}, EVERYTHING], ids=["little", "everything"])
-@pytest.mark.usefixtures("kinds_of_ray")
+@pytest.mark.usefixtures("kinds_of_all_apis")
 def test_the_api_server_accepts_every_field_of_every_flavour(client: Client, given: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
     for flavour in training_flavours.flavour_names():

@@ -97,7 +97,7 @@ class Podman:
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
         wanted = component_spec.load_all(rehearsal.COMPONENTS)
-        for one in component_spec.select_required_components(wanted, ["training-operator"]):
+        for one in component_spec.select_required_components(wanted, ["trainer"]):
             entry = component_binaries.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]

@@ -19,6 +19,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seat
 
 def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecycle.RehearsalOptions:
     """Options of an instance in ``data_dir``."""
+    more.setdefault("components", ["training-operator"])
     return cluster_lifecycle.RehearsalOptions(
         name=name, data_dir=str(data_dir), cache_dir=str(CACHE), components_dir=str(COMPONENTS), **more
     )

@@ -152,16 +152,20 @@ def check_programs(
     job: object,
     set_by: Callable[[str], str],
     places: Sequence[Path] = (),
+    of_kinds: Sequence[str] = (),
 ) -> None:
     """Raise InputError for an unknown component, or if programs would be built in the container of a job of AWX.
 
     folder: of the components. given_names: settings that some layer sets. job: id of the job, None outside of AWX.
     set_by: returns the source of a setting in brackets. places: folders with kinds of workloads of the project.
+    of_kinds: components that the kinds of the workloads need.
     """
     prefix = "rehearsal_"
     values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     if isinstance(values.get("components"), list):
-        values["components"] = workload_kinds.components_with_kind_folders(values["components"], folder, places)
+        values["components"] = workload_kinds.components_with_kind_folders(
+            [*values["components"], *of_kinds], folder, places
+        )
     options = RehearsalOptions.of({**values, "name": "", "components_dir": str(folder)})
     components = options.select_checked(options.components)
     if job is None or any(name in given_names for name in PROGRAM_PLACES):

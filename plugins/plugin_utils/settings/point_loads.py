@@ -100,6 +100,22 @@ def simulated_nodes(
     return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
 
 
+def components_of_kinds(role: Path, trees: Sequence[Mapping[str, Any]], render: Render) -> list[str]:
+    """Return the components of a rehearsal cluster that have the kinds of the workloads of all points.
+
+    role: folder of the project's role. trees: the settings of each point. Raises InputError for an unknown kind.
+    """
+    path = role / "meta" / "doctor.yml"
+    document = (files.read_yaml(path) or {}) if path.exists() else {}
+    template = {key: document.get(key) or [] for key in ("workloads", "watches")}
+    names: list[str] = []
+    for settings in trees if any(template.values()) else ():
+        kinds, unknown = render(template, settings)
+        if not unknown:  # otherwise the kind is known only during the run
+            names += workload_kinds.components_of_load(kinds["workloads"], kinds["watches"], [role / "files" / "kinds"])
+    return list(dict.fromkeys(names))
+
+
 @functools.cache
 def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
     """Return whether a real node is among these components of a rehearsal cluster, or those that they require."""

@@ -363,9 +363,11 @@ class PreflightInput:
                     job = self.variables.get(cluster_settings.AWX_JOB)
                     role = self.catalogue.roles.get(self.request.project)
                     places = [role / "files" / "kinds"] if role else []
+                    trees = [point.settings for point in self.found.measured]
+                    of_kinds = point_loads.components_of_kinds(role, trees, self.render) if role else []
                     for settings in self._with_versions_of_points():
                         cluster_settings.check_programs(
-                            project_role.COMPONENTS, settings, self._given(), job, self._set_by, places
+                            project_role.COMPONENTS, settings, self._given(), job, self._set_by, places, of_kinds
                         )
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error

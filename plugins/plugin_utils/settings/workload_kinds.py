@@ -308,8 +308,18 @@ def _permission_entry(kind: WorkloadKind, phases: list[str], verbs: list[str]) -
 # Components of a rehearsal cluster
 
 
+def components_of_load(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
+    """Return the components that have the kinds of a load. Arguments as of permissions_required_by_load()."""
+    kinds = [load_kind(name, places) for name in workloads]
+    kinds += [
+        kind for kind, _entry in _known_required_kinds(_watch_only_stage_entries(workloads, watches, places), places)
+    ]
+    own = (kind.folder if (kind.folder / component_spec.FILE).is_file() else kind.component for kind in kinds)
+    return list(dict.fromkeys(str(component) for component in own if component))
+
+
 def components_with_kind_folders(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
-    """Return rehearsal_components with each name of a kind that has a component.yml replaced by its folder.
+    """Return rehearsal_components with each name of a kind that has a component.yml replaced by its folder, each once.
 
     known: the folder of the components, whose names are left alone, as are unknown ones.
     """
@@ -318,6 +328,7 @@ def components_with_kind_folders(names_: Sequence[Any], known: Path, places: Seq
     def replaced(name: Any) -> Any:
         folder = folders.get(str(name).lower())
         own = folder is not None and (folder / component_spec.FILE).is_file() and not (known / str(name)).is_dir()
-        return str(folder) if own else name
+        name = str(folder) if own else name
+        return str(Path(name).expanduser()) if "/" in str(name) else name
 
-    return [replaced(name) for name in names_]
+    return list(dict.fromkeys(replaced(name) for name in names_))

@@ -93,22 +93,24 @@ def test_what_a_wanted_component_requires_is_announced_with_it(monkeypatch, tmp_
 @pytest.mark.parametrize(
     ("project", "presets", "expected"),
     [
-        ("fine_tuning", "light", {"training-operator", "trainer"}),
-        ("fine_tuning", "rhoai_light", {"training-operator", "trainer", "olm"}),
-        ("scheduler", "gang_large", {"training-operator", "trainer", "kueue", "gangs"}),
-        ("workload_scale", "smoke,kueue", {"training-operator", "trainer", "kueue"}),
-        ("workload_scale", "no_such_preset", {"training-operator", "trainer"}),
+        ("fine_tuning", "light", {"trainer"}),
+        ("fine_tuning", "rhoai_light", {"trainer", "olm"}),
+        ("scheduler", "gang_large", {"trainer", "kueue", "gangs"}),
+        ("workload_scale", "smoke,kueue", {"trainer", "kueue"}),
+        ("workload_scale", "no_such_preset", {"trainer"}),
     ],
 )
 def test_the_parts_of_a_preset_are_known_before_there_is_a_parser(project, presets, expected):
     assert trial.components(project, presets) == expected
 
 
-def test_the_default_parts_are_those_of_the_role():
+def test_the_default_parts_are_those_that_the_default_trial_needs():
     import yaml
 
-    path = trial.COMPONENTS.parents[1] / "defaults" / "main.yml"
-    assert set(yaml.safe_load(path.read_text(encoding="utf-8"))["rehearsal_components"]) == trial.DEFAULT
+    roles = trial.ROOT / "roles"
+    flavour = yaml.safe_load((roles / "fine_tuning/files/flavours/fms/flavour.yml").read_text(encoding="utf-8"))
+    kind = yaml.safe_load((roles / "workload/files/kinds" / flavour["apis"][0] / "kind.yml").read_text("utf-8"))
+    assert {kind["component"]} == trial.DEFAULT
 
 
 @pytest.mark.parametrize(("code", "ended"), [(99, -signal.SIGINT), (4, -signal.SIGINT), (2, 2)])

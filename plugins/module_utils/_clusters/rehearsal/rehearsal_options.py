@@ -65,7 +65,7 @@ SHARED_OPTIONS: dict[str, Any] = {
     "data_dir": {"type": "path", "default": "~/.local/state/seatrial/rehearsal"},
     "cache_dir": {"type": "path", "default": "~/.cache/seatrial"},
     "components_dir": {"type": "path"},
-    "components": {"type": "list", "elements": "str", "default": ["training-operator", "trainer"]},
+    "components": {"type": "list", "elements": "str", "default": []},
     "nodes_real": {"type": "int", "default": 0},
     "versions": {"type": "dict", "default": {}},
     "sources": {"type": "dict", "default": {}},
@@ -90,7 +90,7 @@ class RehearsalOptions:
     data_dir: str
     cache_dir: str
     components_dir: str
-    components: list[str] = field(default_factory=lambda: ["training-operator", "trainer"])
+    components: list[str] = field(default_factory=list)
     nodes_real: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)

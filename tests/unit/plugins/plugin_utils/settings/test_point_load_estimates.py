@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, setting_templates
 
 SETTINGS = {
     "cluster_provider": "rehearsal",
@@ -42,3 +44,23 @@ def test_a_component_of_a_user_may_start_a_real_node_too(tmp_path):
     for name in (str(kind), "simulation"):
         settings = {**SETTINGS, "rehearsal_components": [name]}
         assert point_loads.simulated_nodes(settings, {}, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "components"),
+    [
+        ([("trainjob", "")], ["trainer", "jobset"]),
+        ([("pytorchjob", "")], ["training-operator"]),
+        ([("job", "")], []),
+        ([("job", "queue"), ("jobset", ""), ("job", "")], ["kueue", "jobset"]),
+    ],
+)
+def test_the_kinds_of_all_points_say_which_components_a_rehearsal_cluster_has(points, components):
+    role = Path(__file__).parents[5] / "roles" / "fine_tuning"
+    render = setting_templates.create_template_renderer(Templar(DataLoader()), {})
+    trees = [{"fine_tuning_api": api, "fine_tuning_queue": queue} for api, queue in points]
+    assert point_loads.components_of_kinds(role, trees, render) == components
+
+
+def test_a_project_without_a_load_needs_no_component(tmp_path):
+    assert point_loads.components_of_kinds(tmp_path, [{}], lambda *_: pytest.fail("nothing to render")) == []

@@ -143,6 +143,11 @@ def test_a_component_in_its_folder_is_what_a_rehearsal_cluster_adds(role: Path, 
     assert workload_kinds.components_with_kind_folders(["Simulation", "kueue"], known, places) == [str(folder), "kueue"]
     (kind,) = workload_kind.LookupModule().run(["Simulation"], {"role_path": str(role)})
     assert kind["install"].endswith("""on a rehearsal cluster: -e '{"rehearsal_components": ["simulation"]}'""")
+    assert workload_kinds.components_of_load(["Simulation", "TrainJob"], [], places) == [
+        str(folder),
+        "trainer",
+        "jobset",
+    ]
 
 
 def test_a_wrapper_contains_an_object_of_another_kind() -> None:

@@ -205,7 +205,7 @@ def given(**more: Any) -> dict[str, Any]:
 def test_a_real_node_is_a_component_and_there_is_at_most_one() -> None:
     options = cluster_lifecycle.RehearsalOptions.of(given(nodes_real=1, components=["olm"]))
     assert options.components == ["olm", "node"]
-    assert cluster_lifecycle.RehearsalOptions.of(given(nodes_real=0)).components == ["training-operator", "trainer"]
+    assert cluster_lifecycle.RehearsalOptions.of(given(nodes_real=0)).components == []
     for wrong in (-1, 2):
         with pytest.raises(InputError, match=f"rehearsal_nodes_real is {wrong}: 0 or 1 is required"):
             cluster_lifecycle.RehearsalOptions.of(given(nodes_real=wrong))

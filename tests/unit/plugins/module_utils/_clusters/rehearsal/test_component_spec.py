@@ -309,3 +309,20 @@ def test_a_kind_is_not_converted_by_a_webhook_whose_service_has_no_pod(tmp_path:
         crd,
         {**crd, "spec": {"group": "g", "conversion": {"strategy": "None"}}},
     ]
+
+
+def test_the_schemas_of_kinds_are_applied_without_descriptions(tmp_path: Path) -> None:
+    described = {"type": "object", "description": "a text"}
+    properties = {"description": {"type": "string", "description": "of a property of that name"}, "other": described}
+    schema = {"openAPIV3Schema": {**described, "properties": properties, "default": {"description": "kept"}}}
+    spec = {"versions": [{"name": "v1", "schema": schema}, {"name": "v2"}]}
+    crd = {"kind": "CustomResourceDefinition", "metadata": {"name": "a"}, "spec": spec}
+    (tmp_path / "crds.yml").write_text(yaml.safe_dump(crd))
+    programs = {"x": ComponentPrograms("x", "1", {}, {}, tmp_path / "crds.yml", "cached")}
+    ((first, second),) = (one["spec"]["versions"] for one in component_manifests.component_objects([], programs, {}))
+    assert first["schema"]["openAPIV3Schema"] == {
+        "type": "object",
+        "properties": {"description": {"type": "string"}, "other": {"type": "object"}},
+        "default": {"description": "kept"},
+    }
+    assert second == {"name": "v2"}
