@@ -26,7 +26,7 @@ COLLEAGUE = "colleague"
 @pytest.fixture(scope="module")
 def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     """A cluster with OLM, the training operator and nodes, to which runs come as to somebody's existing one."""
-    options = support.options(rehearsal_folder, "stack", components=["training-operator", "olm"])
+    options = support.options(rehearsal_folder, "stack", components=["training-operator", "trainer", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
         fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
