@@ -12,6 +12,7 @@ from typing import Any
 
 import custom_resources
 import pytest
+import rehearsal as support
 import training_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
@@ -60,15 +61,16 @@ def run_id(client: Client) -> Iterator[str]:
     RunCleanup(client, name).clean(timeout=240)
 
 
-@pytest.fixture
-def kinds_of_all_apis(client: Client) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def kinds_of_all_apis(rehearsal: support.Rehearsal) -> Iterator[None]:
     """The CRDs of each API that trains; those added are removed afterwards, because the cluster is shared."""
     crds = [one for name in ("kuberay", "jobset", "trainer") for one in custom_resources.definitions(name)]
-    added = [one for one in crds if client.get(client.kind_of(one), one["metadata"]["name"]) is None]
-    component_manifests.apply_all(client, added, 60)
-    yield
-    for one in added:
-        client.delete(client.kind_of(one), one["metadata"]["name"])
+    with rehearsal.client() as client:
+        added = [one for one in crds if client.get(client.kind_of(one), one["metadata"]["name"]) is None]
+        component_manifests.apply_all(client, added, 120)
+        yield
+        for one in added:
+            client.delete(client.kind_of(one), one["metadata"]["name"])
 
 
 @pytest.mark.parametrize("given", [{"fine_tuning_gpus": 0}, EVERYTHING], ids=["little", "everything"])
