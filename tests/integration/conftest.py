@@ -77,7 +77,8 @@ def rehearsal_folder() -> Path:
 def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
     """The rehearsal cluster of a worker. Its tests share it: use a namespace and a run id of your own."""
     name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
-    info = cluster_lifecycle.present(support.options(rehearsal_folder, name), print)
+    options = support.options(rehearsal_folder, name, components=["training-operator", "trainer"])
+    info = cluster_lifecycle.present(options, print)
     return support.Rehearsal(info["kubeconfig"], info)
 
 

@@ -111,7 +111,7 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
     settings = {
         "ci_event_file": str(event(tmp_path, "\n".join(lines))),
         "ci_variables": dict.fromkeys(("fine_tuning_environment", "fine_tuning_model_name"), "(?s).*"),
-        "rehearsal_components": [],
+        "fine_tuning_api": "job",  # needs no component
         "rehearsal_name": "ci-text",
         "rehearsal_data_dir": str(rehearsal_folder),
     }

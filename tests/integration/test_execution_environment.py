@@ -66,7 +66,7 @@ def run_job(podman: Podman, job: Path, runs: Path, **more: str) -> None:
 def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
     podman: Podman, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.RehearsalOptions]
 ) -> None:
-    info = cluster_lifecycle.present(own_instance("from-an-image"), support.quiet)
+    info = cluster_lifecycle.present(own_instance("from-an-image", components=["trainer"]), support.quiet)
     fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 240, support.quiet)
     given = {"cluster_provider": "existing", "cluster_kubeconfig": "/runner/job/kubeconfig"}
     job, runs = job_of(tmp_path, given)

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from playbook import PROGRAM, ROOT, Done, begin, environment, play, run_dirs
 from processes import traces
 
-SMALL = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=2"]
+SMALL = ["-e", "fine_tuning_api=job", "-e", "fake_gpu_nodes=2"]  # Jobs need no component
 
 
 def give_back(run_dir: Path, **more: str) -> Done:
