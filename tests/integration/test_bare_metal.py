@@ -28,6 +28,7 @@ from playbook import begin, environment, play, run_dirs
 
 #: The measurement is not what is tried here, nor how busy this machine is.
 SMALL = ["-e", "fine_tuning_count=2", "-e", "fine_tuning_run_seconds=1", "-e", "workload_max_lateness=60"]
+SMALL += ["-e", "fine_tuning_api=job"]
 
 
 @pytest.fixture

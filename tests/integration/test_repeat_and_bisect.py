@@ -13,7 +13,7 @@ from playbook import begin, play, run_dirs
 
 SMALL = [
     *("-e", "preset=light", "-e", "fine_tuning_count=2", "-e", "fine_tuning_pod_count=1"),
-    *("-e", "fine_tuning_run_seconds_spread=0"),
+    *("-e", "fine_tuning_run_seconds_spread=0", "-e", "fine_tuning_api=job"),  # Jobs: fewer processes and writes
 ]
 LIMITS = {"workloads_failed": {"max": 0}, "makespan": {"max": "60 s"}}
 REPEAT = [
