@@ -139,6 +139,11 @@ processes:
   returned: when there is an instance
   type: list
   elements: dict
+changed_versions:
+  description: Version of each component that is not of its own release.
+  returned: when there is an instance
+  type: dict
+  sample: {kueue: 0.18.3}
 memory_mib:
   description: Resident memory of all processes, in MiB.
   returned: when there is an instance

@@ -210,6 +210,8 @@ REFUSED = {
     "scheduler preemption": "scheduler_priorities: it creates priority classes, whose pods can preempt those of others",
     "scheduler dra_light": "is heavy",
     "scheduler kueue_throughput": "is heavy",
+    "scheduler kueue_upgrade": "rehearsal_versions",
+    "scheduler kueue_change": "rehearsal_versions",
     "users light": "rehearsal_nodes_real: it starts a real node, as root",
     "users light_wait": "users_image: it runs another image",
     "serving light_real": "it starts a real node, as root",
