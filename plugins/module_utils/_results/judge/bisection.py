@@ -270,8 +270,8 @@ def use_bounds(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) ->
             if len(finite):
                 means[end] = float(finite.mean())
     lower = min(least, key=lambda end: least[end], default=-1)
-    known = len(least) == 2 and lower in exact
-    middle = (exact[lower] + max(least.values())) / 2 if known else inf
+    is_known = len(least) == 2 and lower in exact
+    middle = (exact[lower] + max(least.values())) / 2 if is_known else inf
     return [
         replace(run, figure=run.at_least)
         if run.figure is None and run.at_least is not None and run.at_least >= middle
