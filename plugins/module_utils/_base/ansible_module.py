@@ -91,4 +91,6 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         module.fail_json(msg=f"an error in this module: {what}", error=type(error).__name__)
-    module.exit_json(**result)
+    for warning in result.get("warnings", ()):  # ansible-core 2.23 accepts them in no other way
+        module.warn(warning)
+    module.exit_json(**{key: value for key, value in result.items() if key != "warnings"})
