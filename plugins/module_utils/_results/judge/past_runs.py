@@ -180,12 +180,18 @@ def kpis_by_name(documents: Any, where: object) -> dict[str, PastValue]:
         where: The file or index in messages.
 
     Raises:
-        DataError: For anything else.
+        DataError: For anything else, and for two KPIs of one name, of which one would count.
     """
     try:
-        return {str(kpi["name"]): _past_value(kpi) for kpi in documents}
+        values = [(str(kpi["name"]), _past_value(kpi)) for kpi in documents]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DataError(f"{where}: not KPIs as perfscale.seatrial writes them") from error
+    by_name = dict(values)
+    if len(by_name) < len(values):
+        names = [name for name, _value in values]
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{where}: KPI '{doubled}' is there twice")
+    return by_name
 
 
 def _past_value(kpi: Mapping[str, Any]) -> PastValue:

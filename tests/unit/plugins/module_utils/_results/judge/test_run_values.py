@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import (
     PastValue,
     RunValue,
@@ -42,3 +43,9 @@ def test_the_mean_of_attempts_is_a_bound_if_one_of_them_is() -> None:
     attempts = [PastValue(4.0, 3.0, 5.0, "s"), PastValue(None, 9.0, None, "s"), PastValue(None, None, None, "s")]
     mean = mean_kpi_of_attempts(attempts)
     assert (mean.value, mean.at_least) == (None, pytest.approx(6.0))
+
+
+def test_two_figures_of_one_name_are_refused_because_one_would_count() -> None:
+    kpis = [{"name": name, "unit": "s", "value": value} for name, value in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
+    with pytest.raises(DataError, match=r"here: KPI 'a' is there twice"):
+        kpis_by_name(kpis, "here")
