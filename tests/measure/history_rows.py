@@ -28,13 +28,17 @@ HEAD = (
 )
 PUBLIC_HEAD = "| public series, windows | flagged without a change | labelled changes found | otava | ± 10 % |"
 NIGHTS_HEAD = "| 30 nights | false alarms | nights until +20 % is found (median) | found |"
+#: Of docs/verdicts.md: how much runs differ, and results_least; past and new runs.
+PASSING = ((0.01, 0.05), (0.02, 0.05), (0.02, 0.1), (0.05, 0.05), (0.05, 0.1), (0.05, 0.2))
+GROUPS = ((2, 1), (5, 1), (10, 1), (20, 1), (20, 3), (20, 5))
+PASSING_HEAD = "| nights that pass | `results_least` | " + " | ".join(f"{old} + {new}" for old, new in GROUPS) + " |"
 
 
-def judged(suite: Array, old: int) -> list[str]:
+def judged(suite: Array, old: int, least: float = 0.05) -> list[str]:
     """Return the readings of a suite, an array [KPI, run]; lower is better."""
     runs = [[RunValue(str(number), float(value)) for number, value in enumerate(one)] for one in suite]
     kpis = [KpiSeries("000", "kpi", "s", "lower", tuple(one[:old]), tuple(one[old:])) for one in runs]
-    return [one.result for one in judge_history(kpis, HistorySettings())]
+    return [one.result for one in judge_history(kpis, HistorySettings(least=least))]
 
 
 def plain(one: Array, old: int) -> int:
@@ -124,3 +128,15 @@ def nights(count: int) -> Iterator[str]:
         median = f"{numpy.median(known):.0f}" if known else "–"
         cells = [f"runs differ by {100 * noise:.0f} %", f"{false} in {30 * count} nights", median]
         yield "| " + " | ".join([*cells, f"{len(known)} of {count}"]) + " |"
+
+
+def passing_nights(count: int) -> Iterator[str]:
+    """Yield the share of nights that pass by what they are compared with; of five KPIs none changes."""
+    for noise, least in PASSING:
+        cells = [f"runs differ by {100 * noise:.0f} %", f"{least}"]
+        for old, new in GROUPS:
+            draw = numpy.random.default_rng([17, old, new]).standard_normal
+            suites = [100.0 * (1.0 + noise * draw((5, old + new))) for _suite in range(count)]
+            passed = [{"pass", "improvement"}.issuperset(judged(suite, old, least)) for suite in suites]
+            cells.append(_share(passed))
+        yield "| " + " | ".join(cells) + " |"

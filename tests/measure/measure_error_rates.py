@@ -74,6 +74,7 @@ def history_tables(count: int, python: str) -> list[tuple[str, Iterator[str]]]:
         (history_rows.HEAD, history_rows.histories(count, python, 3, few)),
         (history_rows.PUBLIC_HEAD, history_rows.public(count, python)),
         (history_rows.NIGHTS_HEAD, history_rows.nights(max(1, count // 10))),
+        (history_rows.PASSING_HEAD, history_rows.passing_nights(max(1, count // 2))),
     ]
 
 

@@ -44,3 +44,9 @@ def test_the_rule_of_ten_percent_reads_both_directions() -> None:
     old = numpy.full(20, 100.0)
     found = [history_rows.plain(numpy.append(old, [now]), 20) for now in (89.0, 95.0, 111.0)]
     assert found == [-1, 0, 1]
+
+
+def test_nights_pass_where_runs_differ_by_less_than_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_rows, "PASSING", ((0.05, 0.05), (0.001, 0.2)))
+    monkeypatch.setattr(history_rows, "GROUPS", ((20, 3),))
+    assert [cells(row)[2] for row in history_rows.passing_nights(2)] == ["0 %", "100 %"]
