@@ -14,7 +14,7 @@ description:
     manifest C(bundle.json) with versions, settings, and each file with size and checksum. The files are searched for
     secrets first; nothing is written if there is one, and the error names file and line.
   - With O(source), unpacks such an archive into a new folder, verifies every file, and writes C(rerun.yml), the
-    settings to run it again with C(-e @rerun.yml). No text of a bundle is ever rendered as a template.
+    settings to run it again with C(-e @rerun.yml). Ansible renders no text of a bundle.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:

@@ -15,10 +15,15 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-#: What begins a template of Jinja.
-_TEMPLATE = re.compile(r"\{[{%#]")
+#: What begins a template of Jinja: its delimiters, or Ansible's header, which may set others.
+_TEMPLATE = re.compile(r"\{[{%#]|\A#jinja2:")
 #: Characters that YAML refuses or takes as the end of a line; JSON may escape them, too.
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def looks_like_template(text: str) -> bool:
+    """Return whether Ansible would render a text."""
+    return _TEMPLATE.search(text) is not None
 
 
 def extra_vars_arguments(values: Mapping[str, str | bool | int]) -> list[str]:
@@ -33,4 +38,4 @@ def extra_vars_text(values: Mapping[str, str | bool | int]) -> str:
 
 def _literal(value: Any) -> str:
     text = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
-    return f"!unsafe {text}" if isinstance(value, str) and _TEMPLATE.search(value) else text
+    return f"!unsafe {text}" if isinstance(value, str) and looks_like_template(value) else text

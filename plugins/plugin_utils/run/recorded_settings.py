@@ -96,7 +96,7 @@ def _depends_on_variables(text: str) -> bool:
     from jinja2 import TemplateError
 
     try:
-        return bool(setting_templates.names_in_template(text))
+        return text.startswith("#jinja2:") or bool(setting_templates.names_in_template(text))
     except TemplateError:
         return True
 

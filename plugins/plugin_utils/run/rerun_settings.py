@@ -4,14 +4,16 @@
 """The settings with which the run of a bundle can be run again, elsewhere: a file for ``-e @``.
 
 A bundle may come from anybody. Its texts stay data: Ansible renders texts of such a file, so one with braces is left
-out. So are paths other than those of files in the bundle, and what belongs to the place of the first run: clusters,
-leases, exports, messages, histories.
+out. So are paths other than those of files in the bundle, what this machine would build or start, and what belongs to
+the place of the first run: clusters, leases, exports, messages, histories.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read import roles_read
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
     RESERVED,
+    Catalogue,
     load_catalogue,
 )
 
@@ -32,6 +35,67 @@ _PLACE_SETTINGS = (
     *("run_", "results_history", "results_audit_log", "results_acknowledged", "rehearsal_name", "rehearsal_expires"),
     *("workload_run_on", "workload_driver_", "workload_collect_", "metrics_prometheus", "metrics_token"),
 )
+#: Settings whose texts say what this machine builds or starts, though their type is no path.
+_BUILT_HERE = frozenset({"rehearsal_sources", "rehearsal_binaries", "rehearsal_download_url", "scheduler_checkout"})
+
+
+@dataclass(frozen=True)
+class _RerunRules:
+    """What of a bundle's settings is used again. read: roles of the project. copies: path -> file of the bundle."""
+
+    catalogue: Catalogue
+    read: frozenset[str]
+    copies: Mapping[str, str]
+
+    def why_left_out(self, name: str, value: Any) -> str:
+        """Return why a setting, or a value inside one, is left out; an empty string if it is used."""
+        setting = name.partition(".")[0].partition("[")[0]
+        known = self.catalogue.settings.get(setting)
+        if setting in RESERVED:
+            if name != setting and setting != "matrix":
+                return f"a part of {setting}: give it again"
+            why = next(filter(None, (self.why_left_out(*inner) for inner in _settings_within(name, value))), "")
+            return why or self._why_no_data(name, value)
+        if known is None:
+            return "no setting of this version"
+        if known.role in _OF_A_PLACE or setting.startswith(_PLACE_SETTINGS):
+            return "belongs to the place of the first run"
+        if known.role not in self.read:
+            return "not read by this project"
+        if known.secret or MASK in json.dumps(value):
+            return "a secret: give it again"
+        if setting in _BUILT_HERE:
+            return "says what this machine builds or starts: give it again"
+        if known.is_path and value and not _only_copies(value, self.copies):
+            return "a path that is not in the bundle: give it again"
+        return self._why_no_data(name, value)
+
+    def _why_no_data(self, name: str, value: Any) -> str:
+        if setting_templates.has_template([value, name, *_keys(value)]):
+            return "a template, which is never read from a bundle: give it again"
+        paths = (text for text in _texts(value) if text not in self.copies.values())
+        return "a path that is not in the bundle: give it again" if any(map(_is_path_here, paths)) else ""
+
+
+def _settings_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the settings, with their values, that a word such as ``matrix`` sets."""
+    word, _dot, rest = name.partition(".")
+    if word == "matrix" and rest:
+        yield rest, value
+    elif word == "matrix" and isinstance(value, Mapping):
+        yield from ((str(key), values) for key, values in value.items())
+    elif word == "matrix_points" and isinstance(value, list):
+        yield from ((str(key), entry) for point in value if isinstance(point, Mapping) for key, entry in point.items())
+    elif word == "bisect" and isinstance(value, Mapping) and value.get("over"):
+        yield str(value["over"]), [entry for key, entry in value.items() if key != "over"]
+
+
+def _is_path_here(text: str) -> bool:
+    """Return whether a text names a file or folder of this machine, as settings do whose type is a text."""
+    try:
+        return "/" in text and os.path.exists(os.path.expanduser(text))
+    except (OSError, ValueError):  # too long for a path, or with a null character
+        return False
 
 
 def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,29 +105,17 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
     role = project_role.find_role(str(manifest["role"]))
     catalogue = load_catalogue(project_role.ROOT, role)
-    read = set(roles_read(role, catalogue)["read"])
     copies = {str(entry["path"]): str(top / str(entry["file"])) for entry in manifest["user_files"]}
+    rules = _RerunRules(catalogue, frozenset(roles_read(role, catalogue)["read"]), copies)
     plain: dict[str, Any] = {}
     dotted: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     for name, value in manifest["settings"].items():
-        setting = str(name).partition(".")[0].partition("[")[0]
-        known = catalogue.settings.get(setting)
         own = _with_paths(value, copies)
-        if setting not in RESERVED and known is None:
-            left_out[name] = "no setting of this version"
-        elif known is not None and (known.role in _OF_A_PLACE or setting.startswith(_PLACE_SETTINGS)):
-            left_out[name] = "belongs to the place of the first run"
-        elif known is not None and known.role not in read:
-            left_out[name] = "not read by this project"
-        elif (known is not None and known.secret) or MASK in json.dumps(value):
-            left_out[name] = "a secret: give it again"
-        elif setting_templates.has_template({name: own}) or setting_templates.has_template([str(name), *_keys(own)]):
-            left_out[name] = "a template, which is never read from a bundle: give it again"
-        elif known is not None and known.is_path and own and not _only_copies(own, copies):
-            left_out[name] = "a path that is not in the bundle: give it again"
+        if why := rules.why_left_out(str(name), own):
+            left_out[name] = why
         else:
-            (plain if setting == name else dotted)[name] = own
+            (dotted if "." in str(name) or "[" in str(name) else plain)[name] = own
     values = {**plain, **({"overrides": dotted} if dotted else {})}
     head = f"---\n# Settings of run {_plain(manifest['run'])}, to run it again: -e @{FILE}\n"
     files.replace_text(top / FILE, head + setting_templates.dump_yaml(setting_templates.mark_unsafe(values, _never)))
@@ -92,6 +144,15 @@ def _keys(value: Any) -> list[str]:
     if isinstance(value, dict):
         return [text for key, entry in value.items() for text in (str(key), *_keys(entry))]
     return [key for entry in value for key in _keys(entry)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _texts(entry)
 
 
 def _only_copies(value: Any, copies: Mapping[str, str]) -> bool:

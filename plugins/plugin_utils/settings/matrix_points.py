@@ -146,13 +146,67 @@ def why_point_skipped(
 
 
 def _variables_in_condition(where: str, text: str) -> list[str]:
-    """Return the variables in a condition."""
+    """Return the variables in a condition. Raises SettingsError for one that is more than an expression of these."""
     from jinja2 import TemplateError
 
+    template = "{{ (" + text + ") }}"
     try:
-        return sorted(setting_templates.names_in_template("{{ (" + text + ") }}"))
+        if what := _what_is_more_than_compared(template):
+            raise _matrix_error(SKIP_IF, f"{where}: '{text}' {what}: a condition only compares settings")
+        return sorted(setting_templates.names_in_template(template))
     except TemplateError as error:
         raise _matrix_error(SKIP_IF, f"{where}: '{text}' is not a valid condition: {error}") from error
+
+
+def _what_is_more_than_compared(template: str) -> str:
+    """Return what a condition does beside comparing values, an empty string for nothing.
+
+    It may come from a run directory or a bundle of somebody else, and must not call anything there.
+    """
+    from jinja2 import Environment, nodes
+
+    tree = Environment().parse(template)
+    output = tree.body[0] if len(tree.body) == 1 else None
+    if not isinstance(output, nodes.Output) or len(output.nodes) != 1:
+        return "is not one expression"
+    for call in tree.find_all(nodes.Call):
+        if not isinstance(call.node, nodes.Getattr) or call.node.attr not in _METHODS:
+            return f"calls {getattr(call.node, 'name', getattr(call.node, 'attr', 'a value'))}"
+    for attribute in tree.find_all(nodes.Getattr):
+        if attribute.attr.startswith("_"):
+            return f"reads {attribute.attr}"
+    for used in tree.find_all((nodes.Filter, nodes.Test)):
+        names = [used.name, *(_name_of_inner_filter(used) if used.name in _OF_ELEMENTS else ())]
+        for name in names:
+            if name.removeprefix("ansible.builtin.") not in _filters_and_tests():
+                return f"uses {name}, which is no filter or test for conditions"
+    return ""
+
+
+#: Methods of texts, lists and dictionaries that a condition may call.
+_METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "split", "get", "keys", "values", "items"})
+#: Filters whose first argument, or second after an attribute, names a filter or a test.
+_OF_ELEMENTS = frozenset({"map", "select", "reject", "selectattr", "rejectattr"})
+#: Filters and tests of Ansible that read nothing but their input.
+_OF_ANSIBLE = frozenset({"bool", "difference", "intersect", "union", "regex_search", "split", "ternary", "version"})
+_TESTS_OF_ANSIBLE = frozenset({"match", "search", "regex", "contains", "subset", "superset"})
+
+
+def _filters_and_tests() -> set[str]:
+    from jinja2 import defaults
+
+    return {*defaults.DEFAULT_FILTERS, *defaults.DEFAULT_TESTS, *_OF_ANSIBLE, *_TESTS_OF_ANSIBLE} - {"attr"}
+
+
+def _name_of_inner_filter(used: Any) -> list[str]:
+    """Return the name of the filter or test that ``map`` and its like apply; one that is no constant has no name."""
+    from jinja2 import nodes
+
+    place = 1 if used.name.endswith("attr") else 0
+    return [
+        str(argument.value) if isinstance(argument, nodes.Const) else "a computed name"
+        for argument in used.args[place : place + 1]
+    ]
 
 
 def refuse_nothing(reasons: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleUndefinedVariable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
@@ -28,12 +28,9 @@ class UnsafeText(str):
     """Text that must not be templated."""
 
 
-_BRACES = ("{{", "{%", "{#")
-
-
 def looks_like_template(value: Any) -> bool:
     """Return whether Jinja would render ``value``."""
-    return isinstance(value, str) and any(brace in value for brace in _BRACES)
+    return isinstance(value, str) and extra_vars.looks_like_template(value)
 
 
 def has_template(value: Any) -> bool:

@@ -220,11 +220,14 @@ class _WorkloadTemplateRenderer:
             raise InputError(
                 f"template '{template.name}': parameter '{clash}' is the name of a variable that every template has"
             )
-        import jinja2
+        import jinja2.sandbox
         import yaml
 
         self.prepared = shared_objects_name(run, point, template.name)
-        self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+        # A template may be somebody else's: it makes objects, and reaches nothing of this machine.
+        self.environment = jinja2.sandbox.SandboxedEnvironment(
+            undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+        )
         self.environment.filters["from_yaml"] = yaml.safe_load
         self.environment.globals["server_has"] = has_field
         self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json

@@ -17,7 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    files,
+    formats,
+    secret_gate,
+    secret_names,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
@@ -29,8 +34,9 @@ from .export_run import check_run_for_secrets
 MANIFEST, SCHEMA, SUFFIX = "bundle.json", "bundle/1", ".tar.gz"
 #: Folder of the user's files in a bundle, and the largest one that is taken along.
 USER_FILES, MOST_BYTES = "bundle_files", 1024 * 1024
-#: How settings begin whose files belong to the test, beside those of the project: not kubeconfigs, keys and CAs.
+#: How settings begin whose files belong to the test, beside those of the project; how those end that do not.
 _TEST_SETTINGS = ("workload_", "results_kpi_files", "results_signature_files", "results_template")
+_OF_A_PLACE = ("kubeconfig", "_ca_file", "_cert_file", "_key_file")
 
 
 def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> dict[str, Any]:
@@ -102,16 +108,19 @@ def _given_settings(run: Run) -> dict[str, Any]:
 def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[list[dict[str, str]], list[str]]:
     """Copy the files that settings of the test name by an absolute path; return them, and what is left out.
 
-    A run that came in a bundle keeps the files of that: its settings may name any file of this machine.
+    A run that came in a bundle keeps the files of that: its settings may name any file of this machine. A replotted
+    one, which may be of a run that came from elsewhere, has none.
     """
     if (run.top / MANIFEST).exists():
         return read_manifest(run.top, run.top.name)["user_files"], []
+    if run.record.get("replot"):
+        return [], []
     folder = scratch / USER_FILES
     copied: dict[str, dict[str, str]] = {}
     left_out = []
     prefixes = (f"{run.record.get('project')}_", *_TEST_SETTINGS)
     for name, value in settings.items():
-        if not name.removeprefix("matrix.").startswith(prefixes):
+        if not _is_of_the_test(name.removeprefix("matrix."), prefixes):
             continue
         for text in _texts(value):
             path = Path(text)
@@ -125,6 +134,11 @@ def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[l
             shutil.copyfile(path, folder.parent / inside)
             copied[text] = {"setting": name, "path": text, "file": inside}
     return list(copied.values()), left_out
+
+
+def _is_of_the_test(name: str, prefixes: tuple[str, ...]) -> bool:
+    secret = secret_names.is_secret_name(name.removesuffix("_file"))
+    return name.startswith(prefixes) and not secret and not name.endswith(_OF_A_PLACE)
 
 
 def _is_file(path: Path) -> bool:

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     nearest_file,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import looks_like_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_count, format_list
 
 from . import configuration, training_presets
@@ -194,7 +195,7 @@ def _dump_with_unsafe_texts(value: Any) -> str:
             return True
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        if any(brace in text for brace in ("{{", "{%", "{#")):
+        if looks_like_template(text):
             return dumper.represent_scalar("!unsafe", text, style='"')
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
 

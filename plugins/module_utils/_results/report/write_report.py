@@ -372,9 +372,9 @@ def _neutralise_text(value: Any) -> Any:
 
 def render(template: Path, content: Mapping[str, Any]) -> str:
     """Render the template; all values are escaped, and an undefined variable is an error."""
-    import jinja2
+    import jinja2.sandbox
 
-    environment = jinja2.Environment(
+    environment = jinja2.sandbox.SandboxedEnvironment(  # a template may be somebody else's
         loader=jinja2.FileSystemLoader(template.parent),
         autoescape=True,
         finalize=_neutralise_text,

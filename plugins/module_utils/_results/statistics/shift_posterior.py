@@ -239,10 +239,11 @@ def _log_likelihood(values: Array, places: Array, scales: Array, shape: ErrorSha
 
 
 def inverse_gamma(df: float, scale: float) -> Callable[[Array], Array]:
-    """Return the prior of scales with ``df`` degrees of freedom around ``scale``."""
+    """Return the prior of scales with ``df`` degrees of freedom around ``scale``, but for a constant."""
     import numpy
 
     def weights(scales: Array) -> Array:
-        return numpy.exp(df / 2 - df * numpy.log(scales / scale) - df / 2 * (scale / scales) ** 2)
+        logs = -df * numpy.log(scales / scale) - df / 2 * (scale / scales) ** 2
+        return numpy.exp(logs - logs.max())  # scales far away from the prior's would all have a weight of 0
 
     return weights

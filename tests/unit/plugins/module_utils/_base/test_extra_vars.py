@@ -30,6 +30,11 @@ def test_a_shell_and_the_parser_of_ansible_change_no_value(text: str, template: 
     assert option == "-e" and loaded == {"run_dir": value, "cluster_keep": False, "count": 3}
 
 
+def test_a_header_that_sets_other_delimiters_makes_a_template_of_a_text() -> None:
+    header = "#jinja2: variable_start_string:'<<', variable_end_string:'>>'\n<< 7 * 7 >>"
+    assert extra_vars_arguments({"x": header})[1].startswith('{"x": !unsafe ')
+
+
 def test_a_value_without_a_template_is_plain_json() -> None:
     assert extra_vars_arguments({"run_dir": "/my runs/é"}) == ["-e", '{"run_dir": "/my runs/é"}']
 

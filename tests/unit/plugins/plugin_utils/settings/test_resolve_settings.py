@@ -246,6 +246,14 @@ def test_points_without_a_matrix_are_the_only_ones() -> None:
             r"leaves no point of 2; the first: matrix_skip_if\[0\]: true",
         ),
         ({"matrix_skip_if": "load_count > 2"}, "matrix_skip_if is a list"),
+        ({"matrix_skip_if": ["lookup('pipe', 'id') == 'y'"]}, "calls lookup: a condition only compares settings"),
+        ({"matrix_skip_if": ["load_mode.format(1) == 'y'"]}, "calls format: "),
+        ({"matrix_skip_if": ["load_mode.__class__ == 'y'"]}, "reads __class__: "),
+        ({"matrix_skip_if": ["(load_mode | attr('upper'))"]}, "uses attr, which is no filter or test for conditions"),
+        ({"matrix_skip_if": ["['/'] | map('fileglob')"]}, "uses fileglob, which is no filter or test"),
+        ({"matrix_skip_if": ["['/'] | map(load_mode)"]}, "uses a computed name, which is no filter or test"),
+        ({"matrix_skip_if": ["true) }}{{ lookup('pipe', 'id') }}{{ (1"]}, "write it without braces"),
+        ({"matrix_skip_if": ["true) }} and (1"]}, "is not one expression: "),
         ({"matrix_points": [{"load_cuont": 1}]}, "matrix_points, point 001 sets the unknown setting 'load_cuont'"),
         ({"matrix_points": [{"load_count": "x"}]}, "matrix_points, point 001: load_count is a whole number"),
         ({"matrix_points": [{}]}, r"matrix_points\[0\] needs a dictionary"),
@@ -305,12 +313,21 @@ def test_a_word_that_is_null_is_not_set(word: str) -> None:
     assert resolve(extra(**{word: None})).points == resolve().points
 
 
-def test_a_condition_may_use_filters_of_ansible() -> None:
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "load_count | string is match('2')",
+        "(load_count | string).startswith('2')",
+        "[load_count] | select('gt', 1) | list | length > 0",
+        "load_count in [2, 3]",
+    ],
+)
+def test_a_condition_may_use_filters_and_tests_of_ansible_and_methods(condition: str) -> None:
     found = resolve(
-        preset("p", matrix={"load_count": [1, 2]}, matrix_skip_if=["load_count | string is match('2')"]),
+        preset("p", matrix={"load_count": [1, 2]}, matrix_skip_if=[condition]),
         presets=("p",),
     )
-    assert [point.skipped for point in found.points] == ["", "matrix_skip_if[0]: load_count | string is match('2')"]
+    assert [point.skipped for point in found.points] == ["", f"matrix_skip_if[0]: {condition}"]
 
 
 def test_an_error_of_a_dotted_key_names_that_key() -> None:

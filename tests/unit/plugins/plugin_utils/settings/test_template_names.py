@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_templates import (
     UnsafeText,
+    has_template,
+    mark_unsafe,
     names_in_template,
     undefined_name,
 )
@@ -48,3 +50,9 @@ def test_filters_and_tests_of_ansible_are_no_names() -> None:
         "count",
         "other",
     }
+
+
+def test_a_text_with_a_header_of_ansible_is_a_template() -> None:
+    header = "#jinja2: variable_start_string:'<<', variable_end_string:'>>'\n<< lookup('pipe', 'id') >>"
+    assert has_template([header]) and isinstance(mark_unsafe(header, lambda _text: False), UnsafeText)
+    assert not has_template(f"x {header}")

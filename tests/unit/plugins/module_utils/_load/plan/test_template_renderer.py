@@ -153,6 +153,7 @@ def test_names_follow_the_index_also_where_each_object_is_rendered() -> None:
         (HEAD + "data: {d: .nan}", {}, "line 4: .nan is no number that JSON has; put it into quotes"),
         (HEAD, {"name": "x"}, "parameter 'name' is the name of a variable that every template has"),
         (HEAD + "data: {x: {{ 1 / 0 }}}", {}, "cannot be rendered: ZeroDivisionError"),
+        (HEAD + "data: {x: {{ ''.__class__.__mro__ }}}", {}, "cannot be rendered: SecurityError: access to attribute"),
         (HEAD.replace("ConfigMap", "{{ 'ConfigMap' if index else 'Secret' }}"), {}, "use two templates"),
     ],
 )

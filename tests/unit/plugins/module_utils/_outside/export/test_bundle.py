@@ -196,3 +196,54 @@ def test_no_text_of_a_bundle_becomes_a_template(tmp_path: Path) -> None:
     rerun = rerun_settings.write_rerun_file(tmp_path, hostile(settings))
     assert yaml.safe_load(Path(rerun["path"]).read_text()) == {"workload_scale_seed": 4}
     assert len(rerun["left_out"]) == 6
+
+
+def test_nothing_that_this_machine_would_start_or_read_comes_from_a_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "received" / "evil").mkdir(parents=True)
+    settings = {
+        "rehearsal_components": ["kueue", "received/evil"],
+        "rehearsal_sources": {"kueue": "anywhere"},
+        "rehearsal_download_url": "https://example.com",
+        "workload_scale_kind": "received/evil",
+        "matrix": {"workload_scale_kind": ["Job", "received/evil"]},
+        "matrix_points": [{"workload_run_on": "host"}],
+        "matrix.results_template": ["/etc/hostname"],
+        "bisect": {"over": "rehearsal_sources.kueue", "values": ["a", "b"]},
+        "matrix.workload_scale_seed": [1, 2],
+        "workload_scale_image": "registry.example.com/a/b:1",
+    }
+    rerun = rerun_settings.write_rerun_file(tmp_path, hostile(settings))
+    assert rerun["settings"] == {
+        "workload_scale_image": "registry.example.com/a/b:1",
+        "overrides": {"matrix.workload_scale_seed": [1, 2]},
+    }
+    assert len(rerun["left_out"]) == 8
+
+
+def test_a_text_with_a_header_of_ansible_is_a_template(tmp_path: Path) -> None:
+    header = "#jinja2: variable_start_string:'<<', variable_end_string:'>>'\n<< lookup('pipe', 'id') >>"
+    rerun = rerun_settings.write_rerun_file(tmp_path, hostile({"workload_scale_image": header}))
+    assert rerun["settings"] == {} and "template" in rerun["left_out"]["workload_scale_image"]
+
+
+def test_files_of_secrets_and_clusters_stay_here(run_dir: Path) -> None:
+    private = run_dir.parent / "private"
+    private.write_text("opaque\n")
+    names = (
+        "workload_scale_api_key_file",
+        "workload_scale_model_token_file",
+        "workload_kubeconfig",
+        "workload_ca_file",
+    )
+    given = {name: [{"source": "-e", "value": str(private)}] for name in names}
+    files.write_yaml(run_dir / "provenance.yml", {"schema": "provenance/1", "settings": given})
+    assert not any(data == b"opaque\n" for data in members(pack(run_dir)).values())
+
+
+def test_a_replotted_run_takes_no_file_along(run_dir: Path) -> None:
+    record = files.read_yaml(run_dir / "run.yml")
+    files.write_yaml(run_dir / "run.yml", {**record, "replot": True})
+    assert not any("bundle_files" in name for name in members(pack(run_dir)))

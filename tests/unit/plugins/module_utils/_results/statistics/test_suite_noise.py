@@ -172,3 +172,12 @@ def test_noise_that_all_figures_share_is_seen_once() -> None:
     assert independent_figures([one[:20] for one in suite]) < 2
     assert independent_figures([one[:20] for one in drawn(1)]) > KPIS / 2
     assert not any(alarms(shifts(suite)))
+
+
+@pytest.mark.parametrize("ratio", [1e-2, 1e-5])
+@pytest.mark.parametrize("new", [1, 5])
+def test_a_figure_that_hardly_varies_beside_noisy_ones_is_compared(ratio: float, new: int) -> None:
+    noisy, quiet = drawn(3, 0.1, 20 + new, 7), drawn(4, 0.1 * ratio, 20 + new, 1)
+    figures = [FigureRuns(numpy.log(one[:20]), numpy.log(one[20:])) for one in (*noisy, *quiet)]
+    found = compare_suite(figures, [1.0] * 8, others=1)
+    assert all(0.0 <= shift.p_greater <= 1.0 and shift.low <= shift.difference <= shift.high for shift in found)
