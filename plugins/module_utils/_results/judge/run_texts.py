@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 
 #: Where texts are: errors of phases and points; answers to requests of the load; objects, events, logs of a capture.
 ERRORS, REQUESTS, PODS, OBJECTS, NODES, EVENTS, LOGS = PLACES
-#: Limits of what is read: bytes of a file and of all files, letters of a line.
-FILE_BYTES, ALL_BYTES, MOST_LETTERS = 2**20, 64 * 2**20, 10_000
+#: Limits of what is read: bytes of a log, of all files and of the ledgers among them, letters of a line.
+FILE_BYTES, ALL_BYTES, LEDGER_BYTES, MOST_LETTERS = 2**20, 64 * 2**20, 16 * 2**20, 10_000
 #: Captures of what was there before the load cannot explain its failure.
 _BEFORE = "before-the-test"
-#: Answers to requests of the load that are no success.
-_NOT_CREATED = ("refused", "retry", "ambiguous")
+#: The outcome of the last attempt to create an object that the API server refused. Other attempts were repeated; if the
+#: last one of these got no answer, it is the error of its point.
+_REFUSED = "refused"
+#: Objects of the software under test in a capture.
+_STACK = "stack.jsonl"
 
 Document = dict[str, Any]
 
@@ -45,20 +48,52 @@ class RunText:
 def run_texts(run: Run) -> Iterator[RunText]:
     """Yield the texts of a run in which causes are searched, the most direct ones first, within ALL_BYTES."""
     yield from _error_texts(run)
-    budget = [ALL_BYTES]
+    budget = [LEDGER_BYTES]
     for ledger in sorted(run.top.glob("points/*/ledger.jsonl")):
         yield from _request_texts(run.top, ledger, budget)
+    budget = [ALL_BYTES - LEDGER_BYTES]
     captures = [
         folder for folder in sorted(run.top.glob("capture/[0-9]*")) if folder.is_dir() and _BEFORE not in folder.name
     ]
-    well: set[str] = set()
+    pods = {folder: _CapturedPods() for folder in captures}
     for folder in captures:
-        yield from _capture_texts(run.top, folder, budget, well)
-    for log in sorted([*run.top.glob("capture/*/logs/*.log"), *run.top.glob("[0-9][0-9][0-9]__*/log")]):
+        yield from _capture_texts(run.top, folder, budget, pods[folder])
+    logs = [log for folder in captures for log in sorted(folder.glob("logs/*.log")) if pods[folder].may_explain(log)]
+    logs += sorted(run.top.glob("[0-9][0-9][0-9]__*/log"))
+    well = {name for captured in pods.values() for name in captured.well_names}
+    logs += [log for log in sorted(run.top.glob("points/*/logs/*.log")) if log.stem not in well]
+    for log in logs:
         yield from _log_text(run.top, log, budget)
-    for log in sorted(run.top.glob("points/*/logs/*.log")):
-        if log.stem not in well:
-            yield from _log_text(run.top, log, budget)
+
+
+@dataclass
+class _CapturedPods:
+    """What a capture says of the pods whose logs it has.
+
+    well: <namespace>_<name> of each pod of the run, with which names of logs begin -> whether it is well. namespaces:
+    those of these pods. unready: namespaces of the software under test that is not ready.
+    """
+
+    well: dict[str, bool] = field(default_factory=dict)
+    well_names: set[str] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=set)
+    unready: set[str] = field(default_factory=set)
+
+    def add(self, pod: Mapping[str, Any], well: bool) -> None:
+        namespace, name = (str(field_at_path(pod, f"metadata.{key}", "")) for key in ("namespace", "name"))
+        self.well[f"{namespace}_{name}"] = well
+        self.namespaces.add(namespace)
+        if well:
+            self.well_names.add(name)
+
+    def may_explain(self, log: Path) -> bool:
+        """Return whether a log is of a pod that is not well, or of software that is not ready.
+
+        Of very many pods a capture has not all, but then the logs of those that failed.
+        """
+        pod = log.stem.rpartition("_")[0]
+        known = self.well.get(pod)
+        return pod.partition("_")[0] in self.namespaces | self.unready if known is None else not known
 
 
 def _error_texts(run: Run) -> Iterator[RunText]:
@@ -104,17 +139,18 @@ def _line_of_entry(path: Path, keys: Sequence[str]) -> int:
 
 
 def _request_texts(top: Path, path: Path, budget: list[int]) -> Iterator[RunText]:
-    """Yield the answers of the API server to requests of the load that created nothing."""
+    """Yield the answers of the API server to requests of the load that it refused for good."""
     name = str(path.relative_to(top))
-    for number, line in _json_objects(path, budget, tuple(f'"{outcome}"'.encode() for outcome in _NOT_CREATED)):
-        if line.get("type") == "attempt" and line.get("outcome") in _NOT_CREATED:
+    for number, line in _json_objects(path, budget, f'"{_REFUSED}"'.encode()):
+        if line.get("type") == "attempt" and line.get("outcome") == _REFUSED:
             words = (str(line.get(key) or "") for key in ("status", "reason", "message"))
             yield RunText(REQUESTS, name, number, _one_line(words), f"{line.get('kind')} {line.get('name')}")
 
 
-def _capture_texts(top: Path, folder: Path, budget: list[int], well: set[str]) -> Iterator[RunText]:
-    """Yield what a capture says of pods, objects, nodes and events. well: gets the pods that are well by name."""
+def _capture_texts(top: Path, folder: Path, budget: list[int], pods: _CapturedPods) -> Iterator[RunText]:
+    """Yield what a capture says of pods, objects, nodes and events. pods: gets what it says of their logs."""
     well_uids = set()
+    stack: list[Document] = []
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.name.startswith("events-")):
         name = str(path.relative_to(top))
         for number, item in _json_objects(path, budget):
@@ -126,20 +162,49 @@ def _capture_texts(top: Path, folder: Path, budget: list[int], well: set[str]) -
                     words = (str(item.get("reason") or ""), str(item.get("message") or item.get("note") or ""))
                     yield RunText(EVENTS, name, number, _one_line(words), about)
                 continue
-            if item.get("kind") == "Pod" and _is_well(item):
-                well_uids.add(str(field_at_path(item, "metadata.uid")))
-                well.add(str(field_at_path(item, "metadata.name")))
-                continue
+            if path.name == _STACK:
+                stack.append(item)
+            if item.get("kind") == "Pod":
+                pods.add(item, _is_well(item))
+                if _is_well(item):
+                    well_uids.add(str(field_at_path(item, "metadata.uid")))
+                    continue
             place = PODS if item.get("kind") == "Pod" else OBJECTS
             for text in _status_texts(item):
                 yield RunText(place, name, number, text, about)
     for _number, state in _json_objects(folder / "state.json", budget):
+        pods.unready |= _unready_namespaces(stack, _mapping(state.get("stack")))
         for node, value in _mapping(state.get("nodes")).items():
             summary = _mapping(value)
             facts = [] if summary.get("ready") else ["NotReady"]
             facts += [] if summary.get("schedulable", True) else ["unschedulable"]
             for text in (*facts, *map(str, _entries(summary.get("conditions")))):
                 yield RunText(NODES, str((folder / "state.json").relative_to(top)), 1, text, f"Node {node}")
+
+
+def _unready_namespaces(stack: Sequence[Document], states: Mapping[str, Any]) -> set[str]:
+    """Return the namespaces of software that is not ready.
+
+    They are its own, those that a ClusterOperator names, and that of the operator that owns its kind.
+
+    stack: objects. states: their states by title, as in state.json.
+    """
+
+    def title(item: Document) -> str:
+        namespace = field_at_path(item, "metadata.namespace")
+        return f"{item.get('kind')} {f'{namespace}/' if namespace else ''}{field_at_path(item, 'metadata.name')}"
+
+    unready = [item for item in stack if _mapping(states.get(title(item))).get("ready") is False]
+    kinds = {str(item.get("kind")) for item in unready}
+    owned = "spec.customresourcedefinitions.owned"
+    owners = [
+        item for item in stack if any(str(kind.get("kind")) in kinds for kind in _mappings(field_at_path(item, owned)))
+    ]
+    named = (entry for item in unready for entry in _mappings(field_at_path(item, "status.relatedObjects")))
+    return {
+        *(str(field_at_path(item, "metadata.namespace", "")) for item in (*unready, *owners)),
+        *(str(entry.get("name")) for entry in named if entry.get("resource") == "namespaces"),
+    }
 
 
 def _about(item: Mapping[str, Any]) -> str:
@@ -199,10 +264,10 @@ def _one_line(words: Iterable[str]) -> str:
     return ": ".join(" ".join(word.split()) for word in words if word)[:MOST_LETTERS]
 
 
-def _json_objects(path: Path, budget: list[int], having: Sequence[bytes] = ()) -> Iterator[tuple[int, Document]]:
+def _json_objects(path: Path, budget: list[int], having: bytes = b"") -> Iterator[tuple[int, Document]]:
     """Yield the objects of a file of JSON lines with their line numbers, within the budget of bytes.
 
-    having: only lines that contain one of these. Damaged and very long lines are left out.
+    having: only lines that contain this. Damaged and very long lines are left out.
     """
     try:
         with path.open("rb") as stream:
@@ -210,7 +275,7 @@ def _json_objects(path: Path, budget: list[int], having: Sequence[bytes] = ()) -
             while budget[0] > 0 and (line := stream.readline(FILE_BYTES)):
                 budget[0] -= len(line)
                 number += line.endswith(b"\n") or len(line) < FILE_BYTES
-                if having and not any(word in line for word in having):
+                if having not in line:
                     continue
                 try:
                     item = json.loads(line)
