@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
@@ -49,13 +50,17 @@ CATEGORIES = {
 
 @dataclass(frozen=True)
 class ClosedSession:
-    """The record of the run, its verdict, the failures of this session and of all sessions, whether this one failed."""
+    """The record of the run, its verdict, the failures of this session and of all sessions, whether this one failed.
+
+    warnings: what could not be written as it should be.
+    """
 
     record: dict[str, Any]
     verdict: dict[str, Any]
     failures: list[str]
     all_failures: list[str]
     failed: bool
+    warnings: list[str]
 
 
 def close_session(
@@ -95,7 +100,7 @@ def close_session(
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     if not record["held"]:
         disk_reserve.free_reserved_space(directory)
-    write_verdict.rewrite_texts(directory, signature_files(directory))
+    warnings = write_verdict.rewrite_texts(directory, signature_files(directory))
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
     if repeat and not failed and record["status"] != "passed":
@@ -104,14 +109,14 @@ def close_session(
             [f"what the run held is given back, but the run itself is {record['status']}{first}"],
             True,
         )
-    return ClosedSession(record, verdict, session_failures, everything, failed)
+    return ClosedSession(record, verdict, session_failures, everything, failed, warnings)
 
 
 def signature_files(directory: Path) -> list[str]:
-    """Return the files of signatures of failures of a run: ours, and those of its settings that are still there."""
-    settings = run_directory.read_optional(directory / "settings.yml").get("settings") or {}
-    own = [str(path) for path in settings.get(SIGNATURES_SETTING) or () if Path(path).is_file()]
-    return [str(SIGNATURES), *own]
+    """Return the files of signatures of failures of a run: ours, and those of its settings."""
+    own = run_directory.read_optional(directory / "settings.yml").get(SIGNATURES_SETTING) or []
+    paths = own if isinstance(own, list) else [own]
+    return [str(SIGNATURES), *(os.path.realpath(os.path.expanduser(str(path))) for path in paths)]
 
 
 def workflow_stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
@@ -193,16 +198,17 @@ def summary_lines(
     verdict: Mapping[str, Any],
     failures: Iterable[str] = (),
     back: str = "",
+    warnings: Iterable[str] = (),
 ) -> list[str]:
     """Return the lines of the summary: answers first, then warnings and failures.
 
-    back: how to give back, if not with the command of the run.
+    back: how to give back, if not with the command of the run. warnings: beside those of the verdict.
     """
     failures = list(failures)
     presets = "+".join(record["presets"]) or "no preset"
     text = ["", f"{record['project']} {presets}, run {record['id']}: {record['status']}"]
     text += [f"  answer    {answer}" for answer in verdict.get("answer") or ()]
-    text += [f"  warning   {warning}" for warning in verdict.get("warnings") or ()]
+    text += [f"  warning   {warning}" for warning in (*(verdict.get("warnings") or ()), *warnings)]
     for failure in failures:
         first, *rest = failure.splitlines()
         text += [f"  failed    {first}", *(f"            {line}" for line in rest)]

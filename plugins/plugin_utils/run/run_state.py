@@ -104,7 +104,7 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
         stats = {"data": close_run.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
     back = close_run.give_back_in_awx(task_vars, run_dir)
-    for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures, back):
+    for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures, back, closed.warnings):
         Display().display(line)
     if closed.failed:
         result.update(failed=True, msg=close_run.last_words(closed.failures, run_dir))

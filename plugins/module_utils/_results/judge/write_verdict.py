@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
     Result,
@@ -120,15 +120,22 @@ def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     )
 
 
-def rewrite_texts(top: Path, signatures: Iterable[str] = ()) -> None:
-    """Write what others read of a run again, because its record has changed since the verdict.
+def rewrite_texts(top: Path, signatures: Sequence[str] = ()) -> list[str]:
+    """Write what others read of a run again, because its record has changed since the verdict. Return warnings.
 
-    signatures: files of signatures of failures; without any, the findings stay.
+    signatures: files of signatures of failures, ours first; without any, the findings stay. They also stay if one of
+    the files has been removed or damaged. If there are none, ours then have to do.
     """
     try:
         verdict = schema_migration.read_document_migrated(top / VERDICT, "verdict")
     except DataError:
         verdict = {}
     run = counted_points(run_reader.read_run_directory(top))
-    write_findings(run, verdict, signatures)
+    try:
+        warnings = write_findings(run, verdict, signatures)
+    except (SeatrialError, OSError) as error:
+        warnings = [f"signatures of failures cannot be read again: {' '.join(str(error).split())}"]
+        if not explain_failures.read_findings(top):
+            write_findings(run, verdict, signatures[:1])
     write_texts(run, verdict)
+    return warnings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record, settings_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 FAIL_ON = ["regression", "invalid", "error"]
@@ -142,3 +142,52 @@ def test_a_session_that_only_gives_back_may_fail_as_the_run_did(tmp_path: Path) 
     assert closed.record["status"] == "interrupted" and not (tmp_path / "FAILURES").exists()
     run_record.write_record(tmp_path, record(phases={"test": {**phase, "status": "passed"}}))
     assert not close_run.close_session(tmp_path, [], FAIL_ON, began=0.0, repeat=True).failed
+
+
+OWN = """
+- {name: quota, title: T, fault: test, remedy: Ask Anna., patterns: ["exceeded quota"]}
+- {name: few, title: T, fault: lab, remedy: Wait., patterns: ["few are"]}
+"""
+
+
+def test_a_session_is_closed_with_the_signatures_of_its_settings(tmp_path: Path) -> None:
+    top, own = tmp_path / "run", tmp_path / "mine.yml"
+    top.mkdir()
+    own.write_text(OWN)
+    settings = {close_run.SIGNATURES_SETTING: [str(own)], "run_label": ""}
+    settings_files.write_settings_file(top / "settings.yml", settings, ())
+    phase = {"status": "failed", "started": SESSION["started"], "ended": None, "seconds": 1}
+    error = "few are there: exceeded quota: few"
+    run_record.write_record(top, record(phases={"prepare": phase | {"error": error}}))
+
+    def close() -> list[str]:
+        closed = close_run.close_session(top, [error], FAIL_ON, began=0.0)
+        shown = close_run.summary_lines(closed.record, top, {}, closed.failures, warnings=closed.warnings)
+        assert "            Ask Anna." in shown and "            Wait." in shown
+        assert "Ask Anna." in (top / "summary.md").read_text() and "Ask Anna." in (top / "junit.xml").read_text()
+        assert [finding["remedy"] for finding in files.read_json(top / "answer.json")["findings"]] == [
+            "Ask Anna.",
+            "Wait.",
+        ]
+        return [line for line in shown if line.startswith("  warning")]
+
+    assert close() == []
+    own.write_text("- {name: few}")
+    assert len(close()) == 1, "the findings of the session before stay"
+    own.unlink()
+    assert close() == [f"  warning   signatures of failures cannot be read again: {own}: no such file"]
+
+
+def test_a_run_without_findings_is_explained_by_ours_if_those_of_its_settings_are_gone(tmp_path: Path) -> None:
+    settings = {close_run.SIGNATURES_SETTING: [str(tmp_path / "gone.yml")]}
+    settings_files.write_settings_file(tmp_path / "settings.yml", settings, ())
+    phase = {
+        "status": "failed",
+        "started": SESSION["started"],
+        "ended": None,
+        "seconds": 1,
+        "error": "exceeded quota: few",
+    }
+    run_record.write_record(tmp_path, record(phases={"prepare": phase}))
+    assert len(close_run.close_session(tmp_path, ["x"], FAIL_ON, began=0.0).warnings) == 1
+    assert [finding["signature"] for finding in files.read_json(tmp_path / "findings.json")["findings"]] == ["quota"]
