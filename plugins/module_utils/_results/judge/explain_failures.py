@@ -18,7 +18,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_schemas import FAULT, PLACES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_schemas import (
+    FAULT,
+    FINDING,
+    PLACES,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
@@ -290,13 +294,61 @@ def _finding(signature: FailureSignature, lines: _MatchedLines, seen: Mapping[st
 
 
 def _earlier_findings(top: Path) -> Document:
-    """Return findings.json as far as it is one; empty otherwise."""
+    """Return findings.json as far as it is one: its whole findings, and ``past`` if it is whole; empty otherwise."""
     try:
         document = files.read_json(top / FILE)
     except (DataError, OSError, ValueError):
         return {}
-    known = isinstance(document, dict) and document.get("schema") == SCHEMA
-    return document if known and isinstance(document.get("findings"), list) else {}
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        return {}
+    if not isinstance(document.get("findings"), list):
+        return {}
+    whole = [finding for finding in document["findings"] if _is_finding(finding)]
+    past = document.get("past")
+    return {"findings": whole, **({"past": past} if _is_past(past) else {})}
+
+
+def _is_finding(value: Any) -> bool:
+    """Return whether a value has the keys of a finding, each with a value of its type."""
+    if not isinstance(value, dict) or value.keys() != set(FINDING["required"]):
+        return False
+    return (
+        all(isinstance(value[key], str) for key in ("signature", "title", "remedy"))
+        and value["fault"] in FAULTS
+        and all(_is_count(value[key]) for key in ("count", "past_runs"))
+        and _are_texts(value["places"])
+        and set(value["places"]) <= set(PLACES)
+        and _are_texts(value["points"])
+        and isinstance(value["first_seen"], str | None)
+        and isinstance(value["evidence"], list)
+        and all(_is_evidence(entry) for entry in value["evidence"])
+    )
+
+
+def _is_evidence(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(key), str) for key in ("file", "text"))
+        and _is_count(value.get("line"))
+        and isinstance(value.get("about", ""), str)
+    )
+
+
+def _is_past(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_count(value.get("runs"))
+        and isinstance(value.get("signatures"), dict)
+        and all(map(_are_texts, value["signatures"].values()))
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def read_findings(top: Path) -> list[Document]:

@@ -143,6 +143,35 @@ def test_past_runs_are_counted_and_stay(tmp_path: Path) -> None:
     assert explain(top)["findings"] == document["findings"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": None}, {"count": "2"}, {"count": True}, {"title": 1}, {"fault": ["lab"]}, {"places": ["moon"]},
+        {"places": [[]]}, {"points": "001"}, {"past_runs": None}, {"first_seen": 5}, {"evidence": {}},
+        {"evidence": [{"file": "run.yml"}]}, {"evidence": [{"file": 1, "line": 1, "text": "a"}]}, {"remedy": None},
+    ],
+)  # fmt: skip
+def test_only_whole_findings_of_an_earlier_file_are_read(tmp_path: Path, change: dict[str, Any]) -> None:
+    top = write_run(tmp_path / "run", "exceeded quota: few")
+    document = explain(top)
+    whole = document["findings"][0] | {"signature": "oom", "evidence": []}
+    missing = {key: value for key, value in whole.items() if key not in change} | {"signature": "a"}
+    for damaged in (missing, whole | {"signature": "a"} | change, {"signature": "a"}, 1):
+        document["findings"] = [damaged, whole]
+        document["past"] = {"runs": 1, "signatures": {"quota": [1]}}
+        (top / explain_failures.FILE).write_text(json.dumps(document))
+        assert explain_failures.signatures_found(top) == ("oom",)
+        assert write_verdict.rewrite_texts(top, [str(SIGNATURES)]) == []
+        assert explain_failures.signatures_found(top) == ("quota", "oom")
+
+
+@pytest.mark.parametrize("past", [1, [], {}, {"runs": 1}, {"runs": 1, "signatures": [1]}, {"signatures": {"quota": 1}}])
+def test_damaged_counts_of_past_runs_are_not_read(tmp_path: Path, past: Any) -> None:
+    top = write_run(tmp_path / "run", "exceeded quota: few")
+    (top / explain_failures.FILE).write_text(json.dumps(explain(top) | {"past": past}))
+    assert explain(top)["past"] == {"runs": 0, "signatures": {}}
+
+
 def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
     top = write_run(tmp_path / "run", "exceeded quota: few", **{"findings.json": "[1]"})
     folder = top / "capture" / "01-after"
