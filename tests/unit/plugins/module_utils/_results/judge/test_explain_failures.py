@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +16,12 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import explain_failures, write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    explain_failures,
+    run_texts,
+    write_verdict,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import finding_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
@@ -230,6 +236,141 @@ def test_a_signature_of_a_user_replaces_ours(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump([{**QUOTA, "remedy": "Ask Anna."}, {**QUOTA, "name": "own", "patterns": ["a few"]}]))
     document = explain(write_run(tmp_path / "run", "exceeded quota: few"), SIGNATURES, path)
     assert [finding["remedy"] for finding in document["findings"]] == ["Ask Anna."]
+
+
+Search = Callable[..., list[str]]
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
+    """Return a function that searches texts of a failed run and returns the names of the signatures that it finds.
+
+    A text is a place and the text. The place of an error may be followed by the class of the error.
+    """
+
+    def search_texts(*texts: tuple[str, str]) -> list[str]:
+        parts = [(*place.split(), "") for place, _text in texts]
+        found = [
+            run_texts.RunText(part[0], "a", 1, text, "", part[1])
+            for part, (_place, text) in zip(parts, texts, strict=True)
+        ]
+        monkeypatch.setattr(explain_failures, "run_texts", lambda _run: iter(found))
+        return names(explain(write_run(tmp_path / "run", "x")))
+
+    return search_texts
+
+
+ORDINARY = "0/8 nodes are available: "
+MASTERS = "3 node(s) had untolerated taint {node-role.kubernetes.io/master: }"
+GPU_TAINT = "4 node(s) had untolerated taint {nvidia.com/gpu: present}"
+UNMATCHED = "3 node(s) didn't match Pod's node affinity/selector"
+UNUSED = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor default"
+API = "https://api.lab:6443"
+THROTTLED = (
+    "Waited for 1.046s due to client-side throttling, not priority and fairness, request: GET:https://10.0.0.1:443/api"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "expected"),
+    [
+        # scheduling
+        ("events", f"{ORDINARY}1 Insufficient cpu, {GPU_TAINT}.", ["no_room", "taint_of_gpus"]),
+        ("events", f"{ORDINARY}4 Insufficient nvidia.com/gpu, {MASTERS}.", ["gpu_missing"]),
+        ("events", f"{ORDINARY}1 Insufficient nvidia.com/gpu, {GPU_TAINT}.", ["gpu_missing", "taint_of_gpus"]),
+        ("events", f"{ORDINARY}4 Insufficient nvidia.com/mig-1g.5gb.", ["gpu_missing"]),
+        ("events", f"{ORDINARY}4 Insufficient nvidia.com/hostdev.", []),
+        ("objects", UNUSED, []),
+        ("events", f"{ORDINARY}{UNMATCHED}, {MASTERS}.", ["node_selector"]),
+        ("events", f"{ORDINARY}{UNMATCHED}, {GPU_TAINT}.", ["node_selector", "taint_of_gpus"]),
+        ("events", f"{ORDINARY}{UNMATCHED}, 4 Insufficient nvidia.com/gpu.", ["gpu_missing"]),
+        ("events", f"{ORDINARY}5 node(s) didn't have free ports for the requested pod ports, {MASTERS}.", []),
+        ("events", f"{ORDINARY}5 node(s) had volume node affinity conflict, {MASTERS}.", []),
+        ("events", f"{ORDINARY}5 node(s) didn't satisfy existing pods anti-affinity rules, {MASTERS}.", []),
+        ("events", f"{ORDINARY}{MASTERS}.", ["taint"]),
+        ("events", f"{ORDINARY}{MASTERS}, {GPU_TAINT}.", ["taint_of_gpus"]),
+        # the API server and other servers
+        ("errors AccessError", f"{API} (/root/kubeconfig) can't be reached: Connection refused", ["api_unreachable"]),
+        ("errors AccessError", f"{API}: no answer: timed out; tried for 60 s", ["api_unreachable"]),
+        ("errors AccessError", f"{API} refuses our credentials (401) from /root/kubeconfig", ["api_unreachable"]),
+        (
+            "errors ProcessError",
+            f"Get {API}/version: dial tcp 10.1.2.3:6443: connect: connection refused",
+            ["api_unreachable"],
+        ),
+        ("errors ProcessError", "the program reports: Connection refused", []),
+        ("errors AccessError", "s3://runs/a: Could not connect to the endpoint URL", ["service_unreachable"]),
+        ("errors NoAnswer", "https://metrics.lab: GET /api/v1/query: Connection refused", ["service_unreachable"]),
+        ("errors AccessError", "https://m.lab: GatedRepoError: 401", ["data_missing"]),
+        ("errors AccessError", "metal-1: can't boot: its BMC 10.0.0.2 reports: 503", ["bmc"]),
+        # limits of requests and pulls
+        ("logs", THROTTLED, []),
+        ("requests", "429: TooManyRequests: the API server has enough to do with images", ["api_throttled"]),
+        ("errors ApiError", "create the image: POST /apis/x: 429 TooManyRequests: wait", ["api_throttled"]),
+        (
+            "errors ApiError",
+            "429 TooManyRequests: Cannot evict pod as it would violate the pod's disruption budget.",
+            [],
+        ),
+        (
+            "events",
+            'Failed to pull image "a/b": toomanyrequests: You have reached your pull rate limit',
+            ["registry_limit"],
+        ),
+        ("events", 'Failed to pull image "a/b": toomanyrequests: too fast', ["registry_limit"]),
+        ("logs", "toomanyrequests: You have reached your unauthenticated pull rate limit.", []),
+        ("events", 'Failed to pull image "a/b": pull QPS exceeded', ["kubelet_pull_limit"]),
+        # objects that are refused
+        ("events", 'pods "a" is forbidden: failed quota: few: must specify limits.cpu', ["quota_unset"]),
+        ("events", 'pods "a" is forbidden: exceeded quota: few, requested: cpu=2', ["quota"]),
+        ("requests", "500: etcdserver: mvcc: database space exceeded", ["etcd_full"]),
+        # images
+        ("events", 'Failed to pull image "a": pull access denied for a, repository does not exist', ["image_refused"]),
+        ("events", "reading manifest 1 in quay.lab/a: name unknown: repository not found", ["image_missing"]),
+        ("events", "name unknown: repository name not known to registry", ["image_missing"]),
+        ("events", "image service: hostname unknown", []),
+        # nodes and volumes
+        ("events", "Evicted: The node was low on resource: memory.", ["node_pressure"]),
+        (
+            "events",
+            "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.",
+            ["storage_limit"],
+        ),
+        ("events", 'Evicted: Usage of EmptyDir volume "d" exceeds the limit "1Gi".', ["storage_limit"]),
+        ("events", 'Evicted: Container a exceeded its local ephemeral storage limit "1Gi".', ["storage_limit"]),
+        ("events", "SystemOOM: System OOM encountered, victim process: python, pid: 7", ["node_pressure"]),
+        ("events", 'FailedMount: MountVolume.SetUp failed: object "n"/"kube-root-ca.crt" not registered', []),
+        ("events", 'FailedMount: MountVolume.SetUp failed for volume "d": driver not found', ["volume_not_mounted"]),
+        ("errors", "pod a: Ready=False: ContainersNotReady: containers with unready status: [a]", []),
+        ("errors", "job a: PodsNotReady", []),
+        ("errors", "node a is NotReady", ["node_not_ready"]),
+    ],
+)
+def test_a_text_shows_these_causes(search: Search, place: str, text: str, expected: list[str]) -> None:
+    assert search((place, text)) == expected
+
+
+@pytest.mark.parametrize("resource", [*describe_cluster.GPU_RESOURCES, "nvidia.com/mig-1g.5gb"])
+def test_a_missing_gpu_is_known_of_each_vendor(search: Search, resource: str) -> None:
+    assert search(("events", f"{ORDINARY}8 Insufficient {resource}.")) == ["gpu_missing"]
+    assert search(("errors", f"it asks for 1 {resource}, and no node has any")) == ["gpu_missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("exit code 137: OOMKilled", "oom"),
+        ("CUDA out of memory", "gpu_memory"),
+        ("NVRM: Xid 79", "gpu_broken"),
+        ("RepositoryNotFoundError", "data_missing"),
+        ("No space left on device", "disk_full"),
+        ("node a is NotReady", "node_not_ready"),
+    ],
+)
+def test_workers_that_ended_explain_that_others_cannot_reach_them(search: Search, text: str, cause: str) -> None:
+    alone = ("errors", "NCCL error: unhandled system error")
+    assert search(alone) == ["gpu_network"]
+    assert search(alone, ("errors", text)) == [cause]
 
 
 #: Shortened files of runs in which one thing was wrong, most of them on a rehearsal cluster with a real node.
