@@ -10,7 +10,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 
 from . import (
     component_binaries,
+    component_versions,
     image_registry,
     instance_dir,
     instance_processes,
@@ -36,7 +37,7 @@ from . import (
 )
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
 from .component_binaries import ComponentPrograms, program_paths_by_name
-from .component_spec import ProcessSpec, process_start_levels
+from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
 from .component_spec import processes_of_components as processes_of
 from .instance_dir import InstanceMarker, InstancePaths, boot_time
 from .rehearsal_options import RehearsalOptions
@@ -91,7 +92,9 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     before = options.instance.marker()
     wanted = sorted({*options.components, *(before.components if before else [])})
     options = _with_versions_of_instance(options, before)
+    # Selected once: a checkout that is edited during the build would be another version in a second selection.
     components = options.select_checked(wanted)
+    _refuse_other_versions(options, before, components)
     rehearsal_options.check_real_node(wanted)
     if line := rehearsal_options.real_node_limits(wanted):
         say(line)
@@ -99,7 +102,11 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []
 
         def start_base(programs_by_component: dict[str, ComponentPrograms]) -> None:
-            base.append(pool.submit(_bring_up, options, [], programs_by_component, {}, requested, say, only_new=True))
+            base.append(
+                pool.submit(
+                    _bring_up, options, [], components, programs_by_component, {}, requested, say, only_new=True
+                )
+            )
 
         programs, provided = component_binaries.ensure_programs(components, options.program_sources, say, start_base)
         images, made = node_images.build_missing_images(
@@ -107,7 +114,7 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         )
     changes = [change for future in base for change in future.result()[0]]
     made = image_registry.create_missing_compressed_layers(components, images, say) or made
-    more, result = _bring_up(options, wanted, programs, images, requested, say)
+    more, result = _bring_up(options, wanted, components, programs, images, requested, say)
     changes += more
     result.update(program_results(programs))
     return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
@@ -116,6 +123,7 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
 def _bring_up(
     options: RehearsalOptions,
     wanted: list[str],
+    built: list[RehearsalComponent],
     programs: dict[str, ComponentPrograms],
     images: dict[str, Path],
     requested: float,
@@ -124,14 +132,15 @@ def _bring_up(
 ) -> tuple[list[str], dict[str, Any]]:
     """Start what is missing of an instance with at least the components ``wanted``; return the changes and its record.
 
-    requested: when that was requested, in seconds since boot. only_new: do nothing to an instance that there is.
+    built: the components whose programs these are. requested: when that was requested, in seconds since boot.
+    only_new: do nothing to an instance that there is.
     """
     instance = options.instance
     began = time.monotonic()
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
         changes: list[str] = []
-        components = options.select(wanted)
+        components = _select_as_built(options, wanted, built)
         if only_new and marker is not None:
             return changes, {}
         if marker is None:
@@ -146,10 +155,11 @@ def _bring_up(
             components=sorted({*wanted, *marker.components}),
             versions=options.versions,
             sources=options.sources,
+            built=_built_versions(marker, components),
         )
         if now != marker:
             marker = now
-            components = options.select(marker.components)
+            components = _select_as_built(options, marker.components, built)
             instance.update(marker)
         image_registry.write_registry_folders(components, images, instance.path)
         changes += InstanceProcessStarter(options.timeout, instance, components, programs, images, say).run()
@@ -159,31 +169,67 @@ def _bring_up(
     return changes, result
 
 
+def _select_as_built(
+    options: RehearsalOptions, names: Iterable[str], built: Iterable[RehearsalComponent]
+) -> list[RehearsalComponent]:
+    """Return the components as select() does, those of checkouts as they were built: the files may be others by now."""
+    as_built: dict[str, dict[str, Any]] = {
+        component.name: {"version": component.version, "source": component.source}
+        for component in built
+        if component.source
+    }
+    others = {name: source for name, source in options.sources.items() if name not in as_built}
+    return [
+        dataclasses.replace(component, **as_built.get(component.name, {}))
+        for component in dataclasses.replace(options, sources=others).select(names)
+    ]
+
+
+def _built_versions(marker: InstanceMarker, components: Iterable[RehearsalComponent]) -> dict[str, str]:
+    """Return the versions of an instance's components that do not have their own, when ``components`` are started."""
+    names = {component.name for component in components}
+    others = {name: version for name, version in marker.built.items() if name not in names}
+    return {**others, **component_versions.changed_versions(components)}
+
+
 def _with_versions_of_instance(options: RehearsalOptions, marker: InstanceMarker | None) -> RehearsalOptions:
     """Return the options with the versions and sources that an instance has, unless they give others.
 
-    An instance of the run has exactly those of the run, which differ between points. Raises OwnershipError if a run
-    gives another one than the instance has that it only uses: others would go on with a version that they do not know.
+    An instance of the run has exactly those of the run, which differ between points.
     """
-    given = _select_versions(options, options.versions, options.sources)
     if marker is None or (options.owner and marker.owner == options.owner):
-        return given
-    there = _select_versions(options, marker.versions, marker.sources)
+        return _select_versions(options, options.versions, options.sources)
     # Another checkout may be of another release: the one that the instance had does not stay with it.
     kept = {name: version for name, version in marker.versions.items() if name not in options.sources}
-    merged = _select_versions(options, {**kept, **options.versions}, {**marker.sources, **options.sources})
-    if options.owner and merged != there:
-        before, after = (
-            {component.name: component.version for component in chosen.select(marker.components)}
-            for chosen in (there, merged)
+    return _select_versions(options, {**kept, **options.versions}, {**marker.sources, **options.sources})
+
+
+def _refuse_other_versions(
+    options: RehearsalOptions, marker: InstanceMarker | None, components: Iterable[RehearsalComponent]
+) -> None:
+    """Raise OwnershipError if a run would change the version of a component of an instance that it only uses.
+
+    Others would go on with a version that they do not know. options: those that ``components`` were selected with.
+    """
+    if marker is None or not options.owner or marker.owner == options.owner:
+        return
+    # An instance of an earlier release of this collection does not say which versions were built.
+    unknown = {name: source for name, source in marker.sources.items() if name not in marker.built}
+    there = _select_versions(options, marker.versions, unknown).select(marker.components)
+    before = {**{component.name: component.version for component in there}, **marker.built}
+    for component in components:
+        version = before.get(component.name, component.version)
+        if version == component.version:
+            continue
+        source = options.sources.get(component.name, "")
+        of_release = [text.partition("+")[0] for text in (version, component.version)]
+        edited = source and source == marker.sources.get(component.name) and of_release[0] == of_release[1]
+        gives = f"its checkout {source}, which was changed since, gives" if edited else "this run gives"
+        raise OwnershipError(
+            f"rehearsal cluster '{marker.name}' has {component.name} {version}, and {gives}"
+            f" {component.version} (rehearsal_versions, rehearsal_sources): a run changes no version of a cluster"
+            " that it did not start. Leave rehearsal_name out, or start that cluster with this version"
         )
-        if other := [name for name in before if before[name] != after[name]]:
-            raise OwnershipError(
-                f"rehearsal cluster '{marker.name}' has {other[0]} {before[other[0]]}, and this run gives"
-                f" {after[other[0]]} (rehearsal_versions, rehearsal_sources): a run changes no version of a cluster"
-                " that it did not start. Leave rehearsal_name out, or start that cluster with this version"
-            )
-    return merged
 
 
 def _select_versions(

@@ -48,7 +48,8 @@ def boot_time() -> float:
 class InstanceMarker:
     """The owner of an instance (a run's id, empty for none), its creation, expiry and components.
 
-    versions, sources: of components that are not built of their own release, as the settings have them.
+    versions, sources: of components that are not built of their own release, as the settings have them. built: the
+    versions that they had when they were started; a checkout may have been edited since.
     """
 
     name: str
@@ -58,6 +59,7 @@ class InstanceMarker:
     expires: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    built: dict[str, str] = field(default_factory=dict)
     schema: str = SCHEMA
 
 

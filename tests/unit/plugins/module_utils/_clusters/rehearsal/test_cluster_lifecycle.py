@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
+    component_binaries,
     component_spec,
     instance_processes,
     launch_plan,
@@ -100,6 +101,89 @@ def programs() -> dict[str, str]:
     return {
         name: "/bin/true" for one in component_spec.select_required_components(known, []) for name in one.build.binaries
     }
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of Kueue, without Git and without programs."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    (folder / "go.mod").write_text("module sigs.k8s.io/kueue\n")
+    (folder / "a.go").write_text("package a\n")
+    return folder
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[component_spec.RehearsalComponent]:
+    """The components whose processes were to be started. Nothing is built, and no process is started."""
+    components: list[component_spec.RehearsalComponent] = []
+
+    def start(*arguments: Any) -> SimpleNamespace:
+        components[:] = arguments[2]
+        return SimpleNamespace(run=list)
+
+    monkeypatch.setattr(component_binaries, "ensure_programs", lambda *_arguments: ({}, False))
+    monkeypatch.setattr(cluster_lifecycle, "InstanceProcessStarter", start)
+    return components
+
+
+def of_checkout(data: Path, checkout: Path, **more: Any) -> cluster_lifecycle.RehearsalOptions:
+    sources = {"kueue": str(checkout)}
+    return support.options(data, components=["kueue"], sources=sources, **more)
+
+
+def test_a_checkout_that_is_edited_during_the_build_keeps_the_version_that_was_built(
+    data: Path,
+    checkout: Path,
+    started: list[component_spec.RehearsalComponent],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = of_checkout(data, checkout)
+    version = next(one for one in options.select(["kueue"]) if one.name == "kueue").version
+
+    def build(*_arguments: Any) -> tuple[dict[str, Any], bool]:
+        (checkout / "a.go").write_text("package a // edited\n")
+        return {}, True
+
+    monkeypatch.setattr(component_binaries, "ensure_programs", build)
+    result = cluster_lifecycle.present(options, support.quiet)
+    assert next(one for one in started if one.name == "kueue").version == version
+    assert result["changed_versions"] == {"kueue": version}
+    marker = options.instance.marker()
+    assert marker and marker.built == {"kueue": version}
+
+
+@pytest.mark.parametrize("more", [{}, {"sources": {}}])
+def test_a_run_does_not_rebuild_a_cluster_of_others_whose_checkout_was_edited(
+    data: Path, checkout: Path, started: list[component_spec.RehearsalComponent], more: dict[str, Any]
+) -> None:
+    by_hand = of_checkout(data, checkout)
+    cluster_lifecycle.present(by_hand, support.quiet)
+    by_run = dataclasses.replace(by_hand, owner="run-1", **more)
+    cluster_lifecycle.present(by_run, support.quiet)  # the same version
+
+    (checkout / "a.go").write_text("package a // edited\n")
+    started.clear()
+    with pytest.raises(OwnershipError, match=f"its checkout {checkout}, which was changed since, gives .*content-"):
+        cluster_lifecycle.present(by_run, support.quiet)
+    assert not started
+    cluster_lifecycle.present(by_hand, support.quiet)
+    cluster_lifecycle.present(by_run, support.quiet)  # that version was started by hand
+
+
+def test_a_run_gives_a_cluster_of_others_no_other_release(
+    data: Path, started: list[component_spec.RehearsalComponent]
+) -> None:
+    by_hand = support.options(data, components=["kueue"])
+    cluster_lifecycle.present(by_hand, support.quiet)
+    kueue = next(one for one in started if one.name == "kueue")
+    other = next(iter(kueue.versions))
+    by_run = dataclasses.replace(by_hand, owner="run-1", versions={"kueue": other})
+    with pytest.raises(OwnershipError, match=f"has kueue {kueue.version}, and this run gives {other}"):
+        cluster_lifecycle.present(by_run, support.quiet)
+    cluster_lifecycle.present(dataclasses.replace(by_run, owner=""), support.quiet)
+    marker = by_hand.instance.marker()
+    assert marker and marker.built == {"kueue": other}
 
 
 def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
