@@ -191,6 +191,10 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
     effect, kpi = found[0][0], next(iter(kpis.values()))
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
     title, unit = kpi.get("title") or kpi["name"], kpi["unit"]
+    for name, value in ((base, effect.base), (other, effect.value)):
+        if changed := changed_components(points, {effect.setting: value}):
+            ran = "; ".join(f"{component} {' and '.join(versions)}" for component, versions in changed.items())
+            return f"{title}: {base} and {other} are not compared, because the points of {name} ran {ran}"
     mean = sum(point.observations[0] for point in observed) / len(observed)
     about = f"95 %, {effect.pairs} pairs; mean {formats.format_with_unit(mean, unit)}"
     if effect.low <= 0 <= effect.high:
@@ -200,6 +204,20 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
     more = "more" if effect.change > 0 else "less"
     interval = formats.format_interval_words(low, high, unit)
     return f"{title}: {interval} {more} with {other} than with {base} ({about})"
+
+
+def changed_components(points: Sequence[Point], values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return component -> versions, if it ran in several at the points with these values of settings as text.
+
+    A checkout may be edited, and its branch may move, while a run goes on: then these points measured different things.
+    """
+    versions: dict[str, dict[str, None]] = {}
+    for point in points:
+        settings = setting_values_as_text(point.settings)
+        if all(settings.get(name) == value for name, value in values.items()):
+            for component, version in (point.ran.get("operators") or {}).items():
+                versions.setdefault(component, {})[version] = None
+    return {component: list(known) for component, known in versions.items() if len(known) > 1}
 
 
 def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:

@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
+from ..judge.headline import changed_components
 from ..statistics import setting_effects
 from ..statistics.setting_effects import ObservedPoint, SettingEffect
 from . import plot_canvas
@@ -268,13 +269,11 @@ def draw_repeated_effects(
 ) -> list[PlotFile]:
     """Draw what the last setting of a matrix changed in each headline figure, with the values of a seed as repetitions.
 
-    The files are effects_<name>.png; there is none if the matrix varies no seed.
+    The files are effects_<name>.png; there is none if the matrix varies no seed. Points that ran several versions of a
+    component at the same settings are not compared.
     """
-    values = {
-        point.number: setting_effects.setting_values_as_text(point.settings)
-        for point in points
-        if _is_valid_point(point)
-    }
+    valid = [point for point in points if _is_valid_point(point)]
+    values = {point.number: setting_effects.setting_values_as_text(point.settings) for point in valid}
     plots = []
     with plot_canvas.plot_style_context():
         for entry in headline:
@@ -283,7 +282,14 @@ def draw_repeated_effects(
                 for point in entry["points"]
                 if point["value"] is not None and point["point"] in values
             ]
-            if found := setting_effects.estimate_repeated_effects(observed):
+            found = [
+                (effect, place)
+                for effect, place in setting_effects.estimate_repeated_effects(observed)
+                if not any(
+                    changed_components(valid, {**place, effect.setting: value}) for value in (effect.base, effect.value)
+                )
+            ]
+            if found:
                 places = [_place_text(place) for _effect, place in found]
                 drawing = _effects_drawing([effect for effect, _place in found], entry, entry["simulated"], places)
                 plots.append(plot_canvas.write_png_and_csv(drawing, folder / f"effects_{entry['name']}"))

@@ -107,10 +107,14 @@ def test_of_many_points_the_ends_are_named():
     ]
 
 
-def paired(*values: float, order: str = "ABBAABBA") -> list[str]:
+def paired(*values: float, order: str = "ABBAABBA", versions: dict[int, str] | None = None) -> list[str]:
     points = [
         Point(
-            f"{place:03d}", Path("x"), record={"settings": {"a_seed": place // 2, "a_version": name}}, kpis=[kpi(value)]
+            f"{place:03d}",
+            Path("x"),
+            record={"settings": {"a_seed": place // 2, "a_version": name}},
+            kpis=[kpi(value)],
+            ran={"operators": {"kueue": (versions or {}).get(place, f"1+{name}"), "olm": "2"}} if place else {},
         )
         for place, (name, value) in enumerate(zip(order, values, strict=False))
     ]
@@ -128,6 +132,11 @@ def test_of_alternating_points_the_difference_of_the_pairs_is_the_answer():
 def test_alternating_points_that_differ_by_chance_have_no_clear_difference():
     (answer,) = paired(10, 11, 12, 13, 14, 13, 12, 11)
     assert answer.startswith("Waiting, P95: no clear difference between A and B: -")
+
+
+def test_sides_whose_checkout_was_edited_during_the_run_are_not_compared():
+    (answer,) = paired(10, 16, 17, 13, 14, 20, 21, 17, versions={5: "1+C", 6: "1+C"})
+    assert answer == "Waiting, P95: A and B are not compared, because the points of B ran kueue 1+B and 1+C"
 
 
 def test_one_pair_says_nothing_of_how_pairs_differ():

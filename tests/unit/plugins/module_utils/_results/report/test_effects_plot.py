@@ -124,3 +124,11 @@ def test_without_repetitions_there_are_no_such_effects(tmp_path: Path) -> None:
     for failed in points[4:]:
         failed.record["status"] = "failed"
     assert matrix_plots.draw_repeated_effects([entry], points, tmp_path) == []
+
+
+def test_points_that_ran_several_versions_at_the_same_settings_are_not_compared(tmp_path: Path) -> None:
+    entry, points = repeated(tmp_path, dict.fromkeys(ORDER, 1.0))
+    for number, each in enumerate(points):
+        each.ran = {"operators": {"kueue": "1" if number < 6 or each.settings[PODS] else "2"}}
+    matrix_plots.draw_repeated_effects([entry], points, tmp_path)
+    assert {row["at"] for row in rows_of(tmp_path / "effects_time.csv")} == {"workload_scale_workers = 7"}
