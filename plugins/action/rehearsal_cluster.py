@@ -20,6 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 class ActionModule(ProgressAction):
     """See the documentation of module rehearsal_cluster."""
 
+    #: States for which the components of the kinds are needed; no others depend on the folders of kinds.
+    PROVIDING = ("present", "binaries")
     PATHS = ("data_dir", "cache_dir", "binaries", "binaries_dir", "sources")
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +30,8 @@ class ActionModule(ProgressAction):
         folder = params.get("components_dir") or str(project_role.COMPONENTS)
         if isinstance(params.get("components"), list):
             places = workload_kinds.places_of_task(task_vars, self._templar.template)
-            names = [*params["components"], *self._components_of_kinds(task_vars)]
+            providing = params.get("state", "present") in self.PROVIDING
+            names = [*params["components"], *(self._components_of_kinds(task_vars) if providing else ())]
             params["components"] = workload_kinds.components_with_kind_folders(names, Path(folder), places)
         return {**params, "components_dir": folder}
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
@@ -16,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from . import component_binaries, component_versions, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import ComponentPrograms
-from .component_spec import REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
+from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
 from .component_spec import processes_of_components as processes_of
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .launch_plan import API_PORT
@@ -24,7 +25,10 @@ from .rehearsal_options import RehearsalOptions
 
 
 def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
-    """Return the state of the instance, without changing anything and without waiting."""
+    """Return the state of the instance, without changing anything and without waiting.
+
+    A component whose folder is gone is left out: a run must be able to give back an instance without it.
+    """
     instance = options.instance
     marker = instance.marker()
     others = list_instance_markers(options.data_dir)
@@ -46,11 +50,12 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
             ],
             "instances": others,
         }
-    components = replace(options, versions={}, sources={}).select(marker.components)
+    names = [name for name in marker.components if "/" not in name or (Path(name).expanduser() / FILE).is_file()]
+    components = replace(options, versions={}, sources={}).select(names)
     result = describe_instance_state(options, instance, marker, components)
     with suppress(SeatrialError, OSError):
         with_versions = replace(options, versions=marker.versions, sources=marker.sources)
-        components = with_versions.select(marker.components)
+        components = with_versions.select(names)
         if not component_binaries.components_without_programs(components, options.program_sources):
             programs, _made = component_binaries.ensure_programs(
                 components, options.program_sources, lambda _line: None

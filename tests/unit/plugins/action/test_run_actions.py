@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.action import (
     doctor,
     openshift_inventory_info,
+    rehearsal_cluster,
     run_state,
     settings,
     step_directory,
@@ -225,3 +227,20 @@ def test_the_doctor_of_a_run_examines_the_phases_that_are_left(tmp_path: Path, m
     assert (found["kubeconfig"], found["phases"]) == (f"{tmp_path}/k", ["prepare", "test"])
     assert found["requirements"] == {"others": False}
     assert "run_dir" not in found
+
+
+@pytest.mark.parametrize(("state", "needed"), [("present", True), ("binaries", True), ("queried", False)])
+def test_only_a_cluster_that_is_started_needs_the_folders_of_the_kinds(
+    tmp_path: Path, state: str, needed: bool
+) -> None:
+    settings = {"workload_scale_kind": "/gone/kinds/x", "workload_scale_through": ""}
+    files.write_yaml(tmp_path / "settings.yml", settings)
+    variables = {"run_dir": str(tmp_path), "run_role": "workload_scale", "run_id": "r"}
+    one = action(rehearsal_cluster)
+    one._templar = Templar(loader=DataLoader(), variables=variables)
+    arguments = {"state": state, "components": ["kueue"]}
+    if needed:
+        with pytest.raises(InputError, match="unknown kind of workload '/gone/kinds/x'"):
+            one.prepare(arguments, variables)
+    else:
+        assert one.prepare(arguments, variables)["components"] == ["kueue"]

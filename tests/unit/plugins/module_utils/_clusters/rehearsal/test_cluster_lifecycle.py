@@ -229,6 +229,15 @@ def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) ->
     assert "etcd does not run, client port 0, peer port 0" in found["lines"]
 
 
+def test_info_of_an_instance_does_without_the_folder_of_a_component_that_is_gone(data: Path, tmp_path: Path) -> None:
+    instance = made(data, "run-1")
+    marker = instance.marker()
+    assert marker
+    instance.update(dataclasses.replace(marker, components=[str(tmp_path / "kinds" / "x")]))
+    found = cluster_lifecycle.set_cluster_state(support.options(data), "queried", support.quiet)
+    assert (found["state"], found["owner"]) == ("partial", "run-1")
+
+
 def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
     made(data, "run-1")
     found = cluster_lifecycle.read_instance_state(support.options(data, owner="run-1"))["cluster"]
