@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The checks before a run of fine_tuning begins, with settings as ``-e`` gives them."""
+"""The checks before a run of a project begins, with settings as ``-e`` gives them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
-def preflight(chosen: list[str], *layers: SettingsLayer, **given: Any) -> settings_preflight.PreflightInput:
+def preflight(
+    chosen: list[str], *layers: SettingsLayer, project: str = "fine_tuning", **given: Any
+) -> settings_preflight.PreflightInput:
     """Return the checks of the phases ``chosen``. layers: below ``given``, which -e sets."""
-    request = RequestedSettings("fine_tuning", (), (*layers, SettingsLayer("extra", "-e", given)))
+    request = RequestedSettings(project, (), (*layers, SettingsLayer("extra", "-e", given)))
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
-    return settings_preflight.PreflightInput(request, found, CATALOGUE, render, chosen, {})
+    return settings_preflight.PreflightInput(request, found, CATALOGUE, render, chosen, {}, PHASES)
 
 
 def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:

@@ -109,12 +109,15 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
-OF_EVERY_RUN = ("metrics", "node_scaling", "quads_lease", "rhoai", "workload")
+OF_EVERY_RUN = ("metrics", "node_scaling", "rhoai", "workload")
+#: The role that leases machines. Its checks hold for runs that lease some.
+LEASE_ROLE = "quads_lease"
 #: Phases that use a cluster, and those that acquire one.
 ON_CLUSTER = ("prepare", "test")
 TAKING = ("cluster", "acquire")
-#: Phases that create what the settings of roles describe, or what that is created on.
-CREATING = ("acquire", "cluster", "install", "prepare")
+#: Phases for which all checks hold. Of them, phase cluster alone needs those of the settings of these roles.
+CHECKED = ("install", "prepare", "test")
+CLUSTER_ROLES = ("cluster", "fake_gpu", "node_scaling", "rehearsal")
 #: Phases that need the results of earlier ones, and settings that name such results without a run directory.
 AFTERWARDS = ("report", "cleanup", "release", "export", "wait", "inventory")
 NAMED_OTHERWISE = ("cluster_release_named", "quads_lease_id", "quads_lease_adopt")
@@ -167,8 +170,7 @@ class PreflightInput:
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
             verdict_settings.check_history_settings(self.found, self._set_by)
-        if self.chosen == ["settings"] or any(phase in self.chosen for phase in (*CREATING, "test")):
-            self._refuse_what_the_project_refuses()
+        self._refuse_what_roles_refuse(self.phases if self.chosen == ["settings"] else self.chosen)
         if "test" in self.chosen or self.chosen == ["settings"]:
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
@@ -302,16 +304,32 @@ class PreflightInput:
                     f" (lower-case letters, digits and dashes, at most 63){self._set_by(name)}"
                 )
 
-    def _refuse_what_the_project_refuses(self) -> None:
-        folders = [self.catalogue.roles.get(name) for name in (self.request.project, *OF_EVERY_RUN)]
-        checks = [
-            check for folder in folders if folder is not None for check in read_checks(folder / "meta" / "checks.yml")
-        ]
+    def _refuse_what_roles_refuse(self, phases: Sequence[str]) -> None:
+        checks = [*self._checks_of_phases(phases), *(self._checks_of(LEASE_ROLE) if self._leases(phases) else ())]
         for point in self.found.measured:
             if problem := first_refused(checks, point.settings, self.render):
                 name, why = problem
                 where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
                 raise InputError(f"{where}{why}{self._set_by(name)}")
+
+    def _checks_of_phases(self, phases: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the checks that concern these phases, without those of a lease."""
+        checks = [check for role in (self.request.project, *OF_EVERY_RUN) for check in self._checks_of(role)]
+        if any(phase in phases for phase in CHECKED):
+            return checks
+        if "cluster" not in phases:
+            return []
+        return [check for check in checks if self.catalogue.role_of(check.get("setting", "")) in CLUSTER_ROLES]
+
+    def _leases(self, phases: Sequence[str]) -> bool:
+        """Return whether one of these phases leases machines."""
+        if self.request.project == "lease":
+            return "acquire" in phases
+        return "lease" in phases and self.found.settings.get("cluster_machines") != "none"
+
+    def _checks_of(self, role: str) -> list[dict[str, Any]]:
+        folder = self.catalogue.roles.get(role)
+        return read_checks(folder / "meta" / "checks.yml") if folder else []
 
     def _refuse_points_with_other_nodes(self) -> None:
         """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""

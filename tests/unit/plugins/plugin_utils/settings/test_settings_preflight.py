@@ -329,10 +329,44 @@ def test_a_set_of_nodes_that_lacks_something_is_refused(given: dict[str, Any], w
     check(PHASES, node_scaling_sets=[{"name": "a", "users": 3, "cluster": "driver"}])
 
 
-@pytest.mark.parametrize("phases", [["cluster"], ["cluster", "prepare"], ["cluster", "prepare", "test"], ["settings"]])
+@pytest.mark.parametrize("phases", [["cluster", "prepare"], ["cluster", "prepare", "test"], ["settings"]])
 def test_what_a_role_refuses_is_refused_before_a_cluster_is_acquired(phases: list[str]) -> None:
     with pytest.raises(InputError, match="rhoai_components.*did you mean 'dashboard'"):
         check(phases, stack=["rhoai"], rhoai_components=["dashbord"])
+
+
+def test_for_a_cluster_alone_only_what_it_consists_of_is_checked() -> None:
+    with pytest.raises(InputError, match="users_image is empty"):
+        check(["cluster", "prepare"], project="users")
+    check(["cluster"], project="users")
+    with pytest.raises(InputError, match="node_scaling_sets is .*name or instance_type"):
+        check(["cluster"], project="users", node_scaling_sets=[{"replicas": 3}])
+    with pytest.raises(InputError, match="rehearsal_components is .*scheduler_mode needs the component"):
+        check(["cluster"], project="scheduler", scheduler_mode="kueue", scheduler_pods=1, cluster_provider="rehearsal")
+
+
+@pytest.mark.parametrize(
+    ("project", "phases", "given", "refused"),
+    [
+        ("users", ["lease"], {"cluster_machines": "quads"}, True),
+        ("users", ["lease", "cluster"], {"cluster_machines": "quads"}, True),
+        ("fine_tuning", ["settings"], {"cluster_machines": "quads"}, True),
+        ("users", ["cluster"], {"cluster_machines": "quads"}, False),
+        ("users", ["lease", "cluster"], {}, False),
+        ("users", PHASES, {"users_image": "image", "users_command": ["true"]}, False),
+        ("lease", ["acquire", "wait", "inventory"], {}, True),
+        ("lease", ["acquire", "wait", "inventory"], {"quads_lease_adopt": "cloud07"}, False),
+        ("cluster", ["acquire"], {"cluster_machines": "quads"}, False),
+    ],
+)
+def test_the_settings_of_a_lease_are_checked_only_for_a_lease(
+    project: str, phases: list[str], given: dict[str, Any], refused: bool
+) -> None:
+    if not refused:
+        check(phases, project=project, quads_lease_count=20, **given)
+        return
+    with pytest.raises(InputError, match="quads_lease_max_hosts is 10: .*quads_lease_split=true"):
+        check(phases, project=project, quads_lease_count=20, **given)
 
 
 @pytest.mark.parametrize(
@@ -343,6 +377,7 @@ def test_what_a_role_refuses_is_refused_before_a_cluster_is_acquired(phases: lis
         ({"quads_lease_count": 11}, "quads_lease_max_hosts is 10: .*quads_lease_split=true"),
         ({"quads_lease_count": 11, "quads_lease_split": True, "quads_lease_vlan": 7}, "quads_lease_vlan can't apply"),
         ({"quads_lease_count": 2, "quads_lease_min_count": 2}, ""),
+        ({"quads_lease_count": 2, "quads_lease_min_count": 3, "quads_lease_adopt": "cloud07"}, ""),
         ({}, ""),
     ],
 )
