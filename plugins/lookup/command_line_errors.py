@@ -14,7 +14,8 @@ author:
 description:
   - Looks at the variables that C(-e) gives. One that begins with the name of a role of this collection, or is very
     similar to a setting, is a typing error if there is no such setting. Ansible ignores it.
-  - Other variables are accepted, because inventories and other collections may use them.
+  - Other variables are accepted, because inventories and other collections may use them. So are those that begin with
+    the name of a role of another collection that is installed, such as C(workload_llm_count) of role C(workload_llm).
 options:
   _terms:
     description: Variables that the playbook has besides settings.
@@ -44,7 +45,10 @@ from typing import Any
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import (
+    ROOT,
+    roles_of_other_collections,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import load_catalogue
 
 
@@ -54,10 +58,13 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         """Return what is wrong."""
         catalogue = load_catalogue(ROOT)
+        others = roles_of_other_collections() - catalogue.roles.keys()
         names = [
             name
             for name in load_extra_vars(self._loader)
-            if name not in terms and not any(catalogue.is_presets(name, role) for role in catalogue.roles)
+            if name not in terms
+            and not any(catalogue.is_presets(name, role) for role in catalogue.roles)
+            and not any(name.startswith(f"{role}_") and len(role) > len(catalogue.role_of(name)) for role in others)
         ]
         try:
             catalogue.check_names(names, "", "-e", known=terms)

@@ -107,6 +107,13 @@ def variables_passed_by_playbook(path: Path) -> dict[str, Any]:
     return {}
 
 
+def roles_of_other_collections() -> set[str]:
+    """Return the names of the roles of all installed collections but this one."""
+    roots = [Path(path) for path in importlib.import_module("ansible_collections").__path__]
+    folders = (path for root in roots for path in root.glob("*/*/roles/*") if path.is_dir())
+    return {path.name for path in folders if f"{path.parents[2].name}.{path.parents[1].name}" != OURS}
+
+
 def collection_folder(collection: str) -> Path | None:
     """Return the folder of an installed collection, None if there is none."""
     try:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.lookup import command_line_errors
 
@@ -26,3 +29,21 @@ def test_a_mistyped_variable_is_told_with_the_nearest_one(
     monkeypatch.setattr(command_line_errors, "load_extra_vars", lambda _loader: given)
     found = command_line_errors.LookupModule().run(known)
     assert len(found) == bool(error) and error in "".join(found)
+
+
+def test_a_setting_of_a_role_of_an_installed_collection_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = {"workload_llm_seed": 3}
+    monkeypatch.setattr(command_line_errors, "load_extra_vars", lambda _loader: given)
+    (error,) = command_line_errors.LookupModule().run([])
+    assert "unknown setting 'workload_llm_seed' of role workload" in error
+    # The folder "workload" is also the name of a role here: its settings are ours.
+    for role in ("workload_llm", "workload"):
+        (tmp_path / "me" / "bench" / "roles" / role).mkdir(parents=True)
+    package = importlib.import_module("ansible_collections")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    assert command_line_errors.LookupModule().run([]) == []
+    given["workload_sed"] = 3
+    (error,) = command_line_errors.LookupModule().run([])
+    assert "did you mean 'workload_seed'?" in error
