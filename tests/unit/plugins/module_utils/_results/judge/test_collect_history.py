@@ -261,7 +261,10 @@ def test_without_sources_there_is_nothing_to_read(tmp_path: Path) -> None:
 def test_causes_of_failures_are_counted_in_all_runs_before_this_one(tmp_path: Path) -> None:
     def explain(number: int, *names: str) -> None:
         folder = write_past_run(tmp_path, number, settings={"fine_tuning_count": number}, verdict="error")
-        document = {"schema": "findings/1", "findings": [{"signature": name} for name in names]}
+        texts = {"title": "t", "remedy": "r", "fault": "test", "first_seen": None}
+        lists: dict[str, list[str]] = {"places": [], "points": [], "evidence": []}
+        findings = [{"signature": name, **texts, **lists, "count": 1, "past_runs": 0} for name in names]
+        document = {"schema": "findings/1", "findings": findings}
         files.write_json(folder / "findings.json", document)
 
     for number, names in ((3, ["quota"]), (1, ["quota", "oom"]), (2, []), (5, ["quota"])):
