@@ -373,11 +373,13 @@ def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[st
     for rate, rows in rows_by_step(data):
         if not lost[rows].any():  # it was interrupted
             search.take(SearchStep(rate, len(rows), int(kept[rows].sum())))
+    n = search.steps
+    if not n:
+        return KpiValue(None, 0, 0, note="no step was completed", labels=labels, **rests)
     found = search.estimate()
     text = f"{formats.format_number(found.low or 0.0)} "
     text += "or more" if found.high is None else f"to {formats.format_number(found.high)}"
     labels["bounds"] = f" (95 %: {text})"
-    n = search.steps
     if found.value is None:
         if search.next_rate() >= high or found.low is not None:
             note = f"the highest rate, {formats.format_with_unit(high, '1/s')}, kept it"

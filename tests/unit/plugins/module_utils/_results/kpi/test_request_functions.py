@@ -213,6 +213,15 @@ def test_an_interrupted_step_of_a_search_is_left_out(tmp_path):
     assert again["slo_capacity"]["n"] == 4
 
 
+def test_a_search_without_a_completed_step_states_no_capacity(tmp_path):
+    records, offsets = searching([(20, 1)])
+    cut = [{**record, "outcome": "lost"} for record in records if record["type"] == "request"]
+    kpis, answer = figures(tmp_path, [records[0], *cut], offsets, settings=SEARCHED)
+    capacity = kpis["slo_capacity"]
+    assert (capacity["value"], capacity["n"], capacity["note"]) == (None, 0, "no step was completed")
+    assert capacity.get("confidence") is None and not any("keep the objective up to" in line for line in answer)
+
+
 def test_the_servers_own_mean_stands_beside_ours_with_the_difference(tmp_path):
     name = "vllm:time_to_first_token_seconds"
     before = {f'{name}_sum{{model="a"}}': 1.0, f'{name}_count{{model="a"}}': 10.0}
