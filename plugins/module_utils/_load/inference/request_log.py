@@ -25,8 +25,9 @@ SCHEMA = "requests/1"
 
 @dataclass
 class PastRequests:
-    """What earlier calls have done. ``spent``: seconds from the start of the load to their last line.
+    """What earlier calls have done. ``spent``: seconds from the start of each to its last line, together.
 
+    started: when the load would have started without the pauses between the calls.
     steps: first index and rate of each step of a search; records: its requests that have ended.
     """
 
@@ -49,8 +50,8 @@ class PastRequests:
                 self.records[record["index"]] = record
         elif kind == "step":
             self.steps.append((record["index"], record["rate"]))
-        elif kind == "start" and self.started is None:
-            self.started = record["at"]
+        elif kind == "start":
+            self.started = record["at"] - self.spent
         elif kind == "session":
             self.anchor = self.anchor or record["anchor"]
         last = record.get("ended") or record.get("sent")

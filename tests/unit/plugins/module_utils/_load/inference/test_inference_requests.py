@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     InferenceServer,
     KernelStamps,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_log import PastRequests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_answer import (
     StreamedAnswer,
@@ -177,6 +178,15 @@ def test_streams_take_the_next_conversation_until_their_time_is_over() -> None:
     assert later is not None and (later.index, later.closed_stream, later.due) == (2, 0, 5)
     schedule.note_ended(ended(requests[1], "succeeded", 1_000_000_000))
     assert schedule.next_moment() is None
+
+
+def test_pauses_between_sessions_are_no_time_of_the_load() -> None:
+    past = PastRequests()
+    for index, (start, seconds) in enumerate(((1000, 60), (4660, 30), (9000, 10))):
+        past.take({"type": "start", "at": start})
+        past.take({"type": "sent", "index": index, "due": start, "sent": start})
+        past.take({"type": "request", "index": index, "outcome": "succeeded", "ended": start + seconds})
+    assert past.spent == 100
 
 
 def test_prompts_have_their_lengths_and_different_beginnings() -> None:
