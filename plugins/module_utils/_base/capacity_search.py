@@ -55,11 +55,15 @@ def probability_above(step: SearchStep, share: float) -> float:
 
 
 class CapacitySearch:
-    """The distribution of the capacity between two rates. share: of the requests, that has to keep the objective."""
+    """The distribution of the capacity between two rates. share: of the requests, that has to keep the objective.
+
+    steps: number of those taken; kept: whether one of them kept the objective.
+    """
 
     def __init__(self, low: float, high: float, share: float) -> None:
         self.low, self.high, self.share = low, high, share
         self.steps = 0
+        self.kept = False
         ratio = (high / low) ** (1 / _CELLS)
         self._edges = [low * ratio**cell for cell in range(_CELLS + 1)]  # cell i + 1 lies between edges i and i + 1
         self._weights = [1 / (_CELLS + 2)] * (_CELLS + 2)
@@ -75,6 +79,7 @@ class CapacitySearch:
         total = sum(weights)
         self._weights = [weight / total for weight in weights]
         self.steps += 1
+        self.kept = self.kept or (step.count > 0 and step.kept >= self.share * step.count)
 
     def next_rate(self) -> float:
         """Return the rate to measure next."""

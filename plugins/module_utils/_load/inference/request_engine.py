@@ -348,7 +348,7 @@ class RequestEngine:
             return
         self._bad += 1
         waited = (request.ended - self._last_good) / SECOND
-        if self._bad >= _HOPELESS_REQUESTS and waited >= _HOPELESS_SECONDS:
+        if schedule.gives_up and self._bad >= _HOPELESS_REQUESTS and waited >= _HOPELESS_SECONDS:
             self.stopped = (
                 f"no request has succeeded for {waited:.0f} s; the last of {self._bad:,} errors: {request.error}"
             )

@@ -53,6 +53,11 @@ class RequestSchedule:
         self._order = counter()
         self._upcoming: InferenceRequest | None = None  # the next one of the open model
 
+    @property
+    def gives_up(self) -> bool:
+        """Whether a long row of failures means that the servers are dead."""
+        return True
+
     def begin(self, start: int) -> None:
         """Fix the moment to which offsets are relative."""
         self._start = start

@@ -114,6 +114,11 @@ class SearchSchedule(RequestSchedule):
         self._left = self._sent = self._ended = self._good = 0
         self._due = 0
 
+    @property
+    def gives_up(self) -> bool:
+        """Whether a long row of failures means that the servers are dead: above their capacity it does not."""
+        return not self._search.kept
+
     def begin(self, start: int) -> None:
         """Begin the first step."""
         self._start = start

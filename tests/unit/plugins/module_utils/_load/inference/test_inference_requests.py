@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import client_bottleneck
@@ -27,8 +29,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     InferenceServer,
     KernelStamps,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_engine import (
+    EngineLimits,
+    RequestEngine,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_log import PastRequests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.search_schedule import (
+    SearchSchedule,
+    SearchSpec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_answer import (
     StreamedAnswer,
     error_text,
@@ -178,6 +188,35 @@ def test_streams_take_the_next_conversation_until_their_time_is_over() -> None:
     assert later is not None and (later.index, later.closed_stream, later.due) == (2, 0, 5)
     schedule.note_ended(ended(requests[1], "succeeded", 1_000_000_000))
     assert schedule.next_moment() is None
+
+
+def test_failures_in_a_row_end_a_search_only_until_a_step_kept_the_objective() -> None:
+    spec = SearchSpec(low=1, high=100, step=1, timespan=600, precision=0.1, slo={"total": 1})
+    search = CapacitySearch(spec.low, spec.high, spec.share)
+    schedule = SearchSchedule(make, 0, 1, spec, search, lambda request: request.outcome == "succeeded", lambda *_: None)
+    server = InferenceServer.from_url(0, "http://127.0.0.1:1", ssl.create_default_context())
+    engine = RequestEngine([server], EngineLimits(1, 1, 0, 10), lambda *_: b"", MonotonicWallClock(1000.0, 0.0))
+
+    def fail(number: int) -> str:
+        engine.stopped = ""
+        for _each in range(number):
+            request = schedule.pop(1 << 62)
+            assert request is not None
+            request.begin_attempt(1)
+            engine.open[request] = None
+            engine._lost(None, request, "timeout", "no answer", schedule)
+        return engine.stopped
+
+    try:
+        schedule.begin(time.monotonic_ns())
+        assert fail(6) == "" and "no request has succeeded" in fail(20)
+        while not search.kept:
+            request = schedule.pop(1 << 62)
+            assert request is not None
+            schedule.note_ended(ended(request, "succeeded", 5))
+        assert fail(30) == ""
+    finally:
+        engine.close()
 
 
 def test_pauses_between_sessions_are_no_time_of_the_load() -> None:
