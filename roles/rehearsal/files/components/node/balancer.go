@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -227,6 +228,7 @@ func endpointsOf(slices cache.Indexer, service, port string) []string {
 			}
 		}
 	}
+	sort.Strings(addresses) // the index has no order, and turns need one
 	return addresses
 }
 
