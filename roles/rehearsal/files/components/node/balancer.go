@@ -234,18 +234,13 @@ func endpointsOf(slices cache.Indexer, service, port string) []string {
 
 // accept carries connections to the pod that choose names; without one it closes them.
 func accept(listener net.Listener, choose func() string) {
-	for {
-		near, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		pod := choose()
-		if pod == "" {
+	acceptAll(listener, func(near net.Conn) {
+		if pod := choose(); pod != "" {
+			go carryTo(near, "unix", podsSocket, pod+"\n")
+		} else {
 			near.Close()
-			continue
 		}
-		go carryTo(near, "unix", podsSocket, pod+"\n")
-	}
+	})
 }
 
 // relayToPods takes the connections of run's balancer inside the node.
@@ -254,23 +249,17 @@ func relayToPods(path string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for {
-			near, err := listener.Accept()
+	go acceptAll(listener, func(near net.Conn) {
+		go func() {
+			reader := bufio.NewReaderSize(near, 64)
+			line, err := reader.ReadString('\n')
 			if err != nil {
+				near.Close()
 				return
 			}
-			go func() {
-				reader := bufio.NewReaderSize(near, 64)
-				line, err := reader.ReadString('\n')
-				if err != nil {
-					near.Close()
-					return
-				}
-				carryTo(&begun{near, reader}, "tcp", strings.TrimSuffix(line, "\n"), "")
-			}()
-		}
-	}()
+			carryTo(&begun{near, reader}, "tcp", strings.TrimSuffix(line, "\n"), "")
+		}()
+	})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,6 +110,44 @@ func TestServiceGetsAnAddressAndItsReadyPodsTakeTurns(t *testing.T) {
 			t.Fatal("the address of a deleted service is still served")
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// crowded is a listener whose first connection fails, as with too many open files.
+type crowded struct {
+	net.Listener
+	failed bool
+}
+
+func (c *crowded) Accept() (net.Conn, error) {
+	if !c.failed {
+		c.failed = true
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return c.Listener.Accept()
+}
+
+func TestConnectionsAreAcceptedAfterOneFailed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		acceptAll(&crowded{Listener: listener}, func(near net.Conn) {
+			fmt.Fprintln(near, "taken")
+			near.Close()
+		})
+		close(over)
+	}()
+	if text := ask(listener.Addr().String()); text != "taken\n" {
+		t.Fatalf("%q", text)
+	}
+	listener.Close()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a closed listener is still waited for")
 	}
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
+	"time"
 )
 
 // relay carries the connections that reach one address to another. An address is tcp:host:port or unix:path.
@@ -25,16 +27,24 @@ func relay(from, to string) (net.Listener, error) {
 		return nil, err
 	}
 	toNetwork, toAddress, _ := strings.Cut(to, ":")
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go carryTo(near, toNetwork, toAddress, "")
-		}
-	}()
+	go acceptAll(listener, func(near net.Conn) { go carryTo(near, toNetwork, toAddress, "") })
 	return listener, nil
+}
+
+// acceptAll gives each connection of a listener to take until the listener is closed. Any other error passes, such as
+// too many open files.
+func acceptAll(listener net.Listener, take func(net.Conn)) {
+	for {
+		near, err := listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(10 * time.Millisecond)
+		default:
+			take(near)
+		}
+	}
 }
 
 // listenUnix listens on a socket, also if a run that was killed has left it.
