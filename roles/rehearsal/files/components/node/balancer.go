@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +25,9 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
+
+// balancedCondition of a service is False, with the reason in its message, while it can't get an address.
+const balancedCondition = "Balanced"
 
 // podsSocket carries connections to pods: the first line is the address of the pod.
 const podsSocket = "link/pods.sock"
@@ -126,7 +130,7 @@ func (b *balancer) reconcile(ctx context.Context) error {
 	for uid, service := range wanted {
 		if b.held[uid] == nil {
 			if err := b.take(service); err != nil {
-				failed = append(failed, fmt.Errorf("service %s/%s: %w", service.Namespace, service.Name, err))
+				failed = append(failed, fmt.Errorf("service %s/%s: %w", service.Namespace, service.Name, err), b.refuse(ctx, service, err))
 				continue
 			}
 		}
@@ -180,13 +184,27 @@ func (b *balancer) release(uid types.UID) {
 
 func (b *balancer) address(number int) string { return fmt.Sprintf("%s.%d", b.network, number) }
 
+// refuse writes into the status of a service why it has no address.
+func (b *balancer) refuse(ctx context.Context, service *corev1.Service, why error) error {
+	changed := service.DeepCopy()
+	changed.Status.LoadBalancer.Ingress = nil
+	differs := meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{Type: balancedCondition,
+		Status: metav1.ConditionFalse, Reason: "CannotListen", Message: why.Error()})
+	if !differs && len(service.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	_, err := b.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	return err
+}
+
 // publish writes the address into the status of a service.
 func (b *balancer) publish(ctx context.Context, service *corev1.Service) error {
 	address := b.address(b.held[service.UID].number)
-	if have := service.Status.LoadBalancer.Ingress; len(have) == 1 && have[0].IP == address {
+	changed := service.DeepCopy()
+	refused := meta.RemoveStatusCondition(&changed.Status.Conditions, balancedCondition)
+	if have := service.Status.LoadBalancer.Ingress; !refused && len(have) == 1 && have[0].IP == address {
 		return nil
 	}
-	changed := service.DeepCopy()
 	changed.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
 	_, err := b.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	return err

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -111,6 +113,55 @@ func TestServiceGetsAnAddressAndItsReadyPodsTakeTurns(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+func TestServiceWhosePortIsTakenSaysSoUntilThePortIsFree(t *testing.T) {
+	held, err := net.Listen("tcp", "127.0.0.1:0") // its port makes the address this test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	network, err := networkOf(held.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("tcp", network+".1:8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	client := fake.NewClientset(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s", UID: "1"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8000}}},
+	})
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	if err := balance(ctx, client, held.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	wait := func(what string, holds func(corev1.ServiceStatus) bool) {
+		t.Helper()
+		for range 400 {
+			now, err := client.CoreV1().Services("a").Get(ctx, "s", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if holds(now.Status) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatal(what)
+	}
+	wait("the status does not say why there is no address", func(status corev1.ServiceStatus) bool {
+		one := meta.FindStatusCondition(status.Conditions, "Balanced")
+		return one != nil && one.Status == metav1.ConditionFalse && one.Reason == "CannotListen" &&
+			strings.Contains(one.Message, network+".1:8000") && len(status.LoadBalancer.Ingress) == 0
+	})
+	other.Close()
+	wait("the condition stays, or there is no address", func(status corev1.ServiceStatus) bool {
+		return len(status.LoadBalancer.Ingress) == 1 && len(status.Conditions) == 0
+	})
 }
 
 // crowded is a listener whose first connection fails, as with too many open files.
