@@ -142,7 +142,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpTransport, tls_context
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import without_secrets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.server_deployment import (
     ServerDeployment,
@@ -184,11 +183,10 @@ def main() -> None:
             health_path=params["health_path"],
             timeout=params["timeout"],
         )
-        step.manifest("servers", [without_secrets(item, item, "<secret>") for item in params["definitions"]])
         progress = ProgressLog(params["progress_file"], step)
         transport = HttpTransport(tls_context(params["ca_file"] or "", not params["validate_certs"]))
         with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
-            return ServerDeployment(client, spec, transport, progress.say).run(Path(params["point_dir"]))
+            return ServerDeployment(client, spec, transport, progress.say).run(Path(params["point_dir"]), step)
 
     ansible_module.run(module, work)
 

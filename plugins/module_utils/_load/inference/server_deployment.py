@@ -18,6 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRequest,
     HttpTransport,
@@ -67,6 +69,8 @@ class ServerDeploymentSpec:
     expressions: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.health_path.startswith("/"):
+            raise InputError(f"health_path is '{self.health_path}', it must begin with /")
         kinds = {str(definition.get("kind")) for definition in self.definitions}
         for condition in [*self.ready, *([] if self.urls else [self.url])]:
             for name in ("kind", "jmespath"):
@@ -101,12 +105,14 @@ class ServerDeployment:
         self._times: dict[str, list[float]] = {}  # stage -> the last look without it, the first one with it
         self.urls = list(spec.urls)
 
-    def run(self, point_dir: Path) -> dict[str, Any]:
+    def run(self, point_dir: Path, step: Step) -> dict[str, Any]:
         """Deploy, wait, write deployment.json into ``point_dir``; return it with the module's result of applying.
 
+        The step records the objects, with the namespaces in which cleanup looks for them.
         Raises InputError for what the API server refuses, ProcessError for servers that never start, WaitTimeout.
         """
         spec, manifests = self._spec, self._spec.labelled()
+        step.manifest("servers", [apply.without_secrets(item, item, MASK) for item in manifests])
         self._create_namespace()
         self._began = self._last_look = time.monotonic()
         try:
@@ -149,6 +155,9 @@ class ServerDeployment:
         objects = [thing for thing in live if thing is not None]
         pods = [pod for pod in self._pods() if not pod["metadata"].get("deletionTimestamp")]
         ready, why = self._is_ready(objects, pods)
+        for manifest, thing in zip(manifests, live, strict=True):
+            if thing is None:
+                ready, why = False, f"{format_object_title(manifest)} was deleted meanwhile"
         self._note(began, "created", bool(pods))
         self._note(began, "scheduled", bool(pods) and all(field_at_path(pod, "spec.nodeName") for pod in pods))
         self._note(began, "started", bool(pods) and all(_is_running(pod) for pod in pods))
@@ -202,7 +211,8 @@ class ServerDeployment:
             if thing["kind"] == self._spec.url["kind"]:
                 url = self._evaluate(self._spec.url["jmespath"], thing)
                 if not url:
-                    return f"{format_object_title(thing)} has no address yet, which a load balancer gives it"
+                    title = format_object_title(thing)
+                    return f"{title} has no address yet, which a load balancer gives it{_refusal_of(thing)}"
                 urls.append(str(url))
         self.urls = urls
         return ""
@@ -218,6 +228,13 @@ class ServerDeployment:
             if reply.status >= 400:
                 return f"{address} answers with HTTP {reply.status}"
         return ""
+
+
+def _refusal_of(thing: Mapping[str, Any]) -> str:
+    """Return the message of a condition of an object that is False, behind a colon; empty if there is none."""
+    conditions = conditions_by_type(thing).values()
+    messages = [str(one["message"]) for one in conditions if one.get("status") == "False" and one.get("message")]
+    return f": {messages[0]}" if messages else ""
 
 
 def _container_statuses(pod: Mapping[str, Any]) -> list[dict[str, Any]]:

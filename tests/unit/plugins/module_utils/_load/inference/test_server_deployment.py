@@ -17,6 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_cleanup import read_created_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpTransport, tls_context
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.server_deployment import (
@@ -28,7 +30,7 @@ from scripted_server import Asked, ScriptedServer
 
 SERVERS = Path(__file__).parents[6] / "roles" / "serving" / "files" / "servers"
 RULES = yaml.safe_load((SERVERS / "deployment" / "server.yml").read_text())
-KINDS = {"/api/v1": ["Namespace", "Pod", "Service"], "/apis/apps/v1": ["Deployment"]}
+KINDS = {"/api/v1": ["Namespace", "Pod", "Secret", "Service"], "/apis/apps/v1": ["Deployment"]}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "s"}, "spec": {"replicas": 2}}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
 READY = {"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
@@ -43,6 +45,8 @@ class Cluster:
         self.service: dict[str, Any] = {}
         self.pods: list[dict[str, Any]] = []
         self.health = 200
+        self.gone = "none"
+        self.why: dict[str, Any] = {}
 
     def answer(self, asked: Asked) -> Any:
         path = asked.path.partition("?")[0]
@@ -51,6 +55,8 @@ class Cluster:
                 {"kind": kind, "name": f"{kind.lower()}s", "namespaced": kind != "Namespace"} for kind in KINDS[path]
             ]
             return 200, {"resources": rows}
+        if asked.method == "GET" and path.endswith(self.gone):
+            return 404, {"kind": "Status", "code": 404}
         if path == "/health":
             return self.health, {}
         if path.endswith("/pods"):
@@ -82,6 +88,9 @@ def deploy(
 ) -> tuple[Any, Any, list[str]]:
     """Deploy twice on a cluster that changes as ``steps`` say, one with each new line of progress."""
     said: list[str] = []
+    folder = tmp_path / "001__serving__test"
+    folder.mkdir()
+    step = Step(str(folder))
     coming = iter(steps)
 
     def say(text: str) -> None:
@@ -89,7 +98,7 @@ def deploy(
         next(coming, lambda: None)()
 
     with ScriptedServer(cluster.answer) as server:
-        cluster.service = {"loadBalancer": {}}
+        cluster.service = {"loadBalancer": {}, **cluster.why}
         cluster.give_address = lambda: cluster.service.update(  # type: ignore[attr-defined]
             loadBalancer={"ingress": [{"ip": "127.0.0.1"}]}
         )
@@ -97,8 +106,8 @@ def deploy(
         client = Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
         try:
             transport = HttpTransport(tls_context())
-            first = ServerDeployment(client, wanted, transport, say).run(tmp_path / "001")
-            return first, ServerDeployment(client, wanted, transport, say).run(tmp_path / "002"), said
+            first = ServerDeployment(client, wanted, transport, say).run(tmp_path / "001", Step(None))
+            return first, ServerDeployment(client, wanted, transport, say).run(tmp_path / "002", step), said
         finally:
             client.close()
 
@@ -164,11 +173,39 @@ def test_the_timeout_says_what_was_waited_for(tmp_path: Path) -> None:
         deploy(cluster, tmp_path, spec(timeout=0.3))
 
 
+def test_a_deleted_object_is_not_ready(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.status, cluster.gone = READY, "/services/s"
+    with pytest.raises(WaitTimeout, match=r"Service ns/s was deleted meanwhile"):
+        deploy(cluster, tmp_path, spec(timeout=0.3))
+
+
+def test_why_there_is_no_address_is_said(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.status = READY
+    cluster.why = {"conditions": [{"type": "Balanced", "status": "False", "message": "port 80: permission denied"}]}
+    with pytest.raises(WaitTimeout, match=r"Service ns/s has no address yet, .* gives it: port 80: permission denied"):
+        deploy(cluster, tmp_path, spec(timeout=0.3))
+
+
+def test_cleanup_finds_the_namespaces_in_the_record_which_has_no_secret(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.status, cluster.pods = READY, []
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "k"}, "stringData": {"a": "kanary"}}
+    elsewhere = {**SERVICE, "metadata": {"name": "other", "namespace": "ns-2"}}
+    wanted = spec(definitions=[DEPLOYMENT, SERVICE, elsewhere, secret])
+    deploy(cluster, tmp_path, wanted, [lambda: cluster.give_address()])  # type: ignore[attr-defined]
+    assert read_created_kinds(tmp_path) == {"Deployment": {"ns"}, "Service": {"ns", "ns-2"}, "Secret": {"ns"}}
+    (record,) = tmp_path.glob("*/src/servers.yml")
+    assert "kanary" not in record.read_text() and "perfscale.seatrial/run: t1" in record.read_text()
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"ready": [{"kind": "Deploymnt", "jmespath": "status"}]}, "did you mean 'Deployment'"),
         ({"url": {}}, "has no kind"),
+        ({"health_path": "health"}, "health_path is 'health', it must begin with /"),
         ({"url": {"kind": "Service", "jmespath": "status.("}}, "cannot be parsed"),
     ],
 )
