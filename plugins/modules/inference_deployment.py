@@ -50,6 +50,10 @@ options:
     type: list
     elements: dict
     required: true
+  secrets:
+    description: Content of each Secret that is applied before O(definitions), by the name of the Secret.
+    type: dict
+    default: {}
   ready:
     description: Conditions that hold when all servers are ready.
     type: list
@@ -146,6 +150,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.server_deployment import (
     ServerDeployment,
     ServerDeploymentSpec,
+    secret_objects,
 )
 
 CONDITION = {"kind": {"type": "str", "required": True}, "jmespath": {"type": "str", "required": True}}
@@ -155,6 +160,7 @@ SPEC = {
     "point_dir": {"type": "path", "required": True},
     "namespace": {"type": "str", "required": True},
     "definitions": {"type": "list", "elements": "dict", "required": True},
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
     "ready": {"type": "list", "elements": "dict", "default": [], "options": CONDITION},
     "url": {"type": "dict", "default": {}, "options": {"kind": {"type": "str"}, "jmespath": {"type": "str"}}},
     "urls": {"type": "list", "elements": "str", "default": []},
@@ -176,7 +182,7 @@ def main() -> None:
         spec = ServerDeploymentSpec(
             run=params["run_id"],
             namespace=params["namespace"],
-            definitions=params["definitions"],
+            definitions=[*secret_objects(params["secrets"]), *params["definitions"]],
             ready=params["ready"],
             url=params["url"],
             urls=params["urls"],

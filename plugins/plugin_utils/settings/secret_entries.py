@@ -4,8 +4,11 @@
 """Secrets inside settings, such as a token among environment variables: masked in every file of the run.
 
 Only where meta/secrets.yml of a role marks the setting with ``entries: true`` are they accepted: the role creates a
-Secret with them, to which the objects of the run refer. The values are kept in Ansible's temporary folder, which goes
-when the process ends. A later session gets them from where they were set, or they have to be given again.
+Secret with them, to which the objects of the run refer. There, ``refused`` lists further names of entries that are
+secrets (in small letters), and ``remedy`` says what to use instead of any secret in the setting.
+
+The values are kept in Ansible's temporary folder, which goes when the process ends. A later session gets them from
+where they were set, or they have to be given again.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_na
 from . import dotted_paths, matrix_points, setting_templates
 from .settings_catalogue import Catalogue
 
+#: What to do with a secret, unless meta/secrets.yml says otherwise.
+_REMEDY = "Put it into a Secret on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
 #: Ending of the names of settings that are environment variables.
 ENVIRONMENT = "_environment"
 _FORMS = SecretScanner({})
@@ -89,16 +94,53 @@ def entries_of_setting(setting: str, value: Any) -> dict[str, str]:
     return {str(key): str(entry) for key, entry in entries.items() if entry == MASK or _is_secret(setting, key, entry)}
 
 
+def _without(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a dictionary without these entries."""
+    return {key: entry for key, entry in value.items() if key not in names} if isinstance(value, Mapping) else value
+
+
+def _refuse_entries(setting: str, value: Any, about: Mapping[str, Any], used: bool) -> None:
+    """Raise InputError for a secret inside a value; for one that was masked if it is used."""
+    remedy = about.get("remedy") or _REMEDY
+    names = value if isinstance(value, Mapping) else ()
+    refused = [f"{setting}.{name}" for name in names if str(name).lower() in (about.get("refused") or ())]
+    named = [path for path, _secret in secret_names.secret_entries(value, setting, anywhere=_is_environment(setting))]
+    for path in (*refused, *named):
+        raise InputError(f"{path} is a secret by its name, and the files of the run record every setting. {remedy}")
+    for path, text in _texts_inside(value, setting):
+        masked = MASK in text
+        if masked and used:
+            raise InputError(f"{path} is a secret, which no file of the run has: give {setting} again")
+        if not masked and not setting_templates.has_template(text) and _FORMS.in_text(text):
+            raise InputError(f"{path} is a secret by its form, and the files of the run record every setting. {remedy}")
+
+
+def _texts_inside(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) of the texts inside dictionaries and lists, at any depth."""
+    if isinstance(value, Mapping):
+        inside = [(f"{path}.{key}", entry) for key, entry in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inside = [(f"{path}[{number}]", entry) for number, entry in enumerate(value)]
+    else:
+        return
+    for place, entry in inside:
+        if isinstance(entry, str):
+            yield place, entry
+        else:
+            yield from _texts_inside(entry, place)
+
+
 def check_entries(
     catalogue: Catalogue, settings: Mapping[str, Any], points: Sequence[Mapping[str, Any]], used: bool
 ) -> dict[str, dict[str, str]]:
     """Return the secrets in settings, by setting. used: whether a phase needs them.
 
-    Raises InputError for one in a setting that accepts none, for one that was masked and is needed, and if they differ
-    between points.
+    Raises InputError for one in a setting that accepts none, by its name or its form, for one that was masked and is
+    needed, and if they differ between points. A setting that is itself a text may have the form of a secret.
     """
     found = {}
     for name, value in settings.items():
+        every_value = [value, *(each.get(name) for each in points)]
         if (catalogue.needs.get(name) or {}).get("entries"):
             every = [entries_of_setting(name, each.get(name)) for each in points] or [entries_of_setting(name, value)]
             if any(entries != every[0] for entries in every):
@@ -106,13 +148,9 @@ def check_entries(
                 raise InputError(f"{name}: its secrets ({names}) must be the same for all points")
             if every[0]:
                 found[name] = every[0]
-            continue
-        for setting in (value, *(each.get(name) for each in points)):
-            for path, _secret in secret_names.secret_entries(setting, name, anywhere=_is_environment(name)):
-                raise InputError(
-                    f"{path} is a secret by its name, and the files of the run record every setting. Put it into a "
-                    "Secret on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
-                )
+            every_value = [_without(each, every[0]) for each in every_value]
+        for each in every_value:
+            _refuse_entries(name, each, catalogue.needs.get(name) or {}, used)
     for name, entries in found.items():
         missing = [key for key, entry in entries.items() if entry == MASK]
         if used and missing:

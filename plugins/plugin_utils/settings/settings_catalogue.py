@@ -89,7 +89,7 @@ class Catalogue:
     settings: dict[str, Setting]
     roles: Mapping[str, Path]
     parameters: frozenset[str] = frozenset()
-    #: secret -> {"phases": [...], "when": Jinja expression}
+    #: secret -> {"phases": [...], "when": Jinja expression}; what secret_entries says of a setting that contains some
     needs: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: setting that names a file or folder which must exist -> the same
     files: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -42,6 +42,7 @@ from . import (
     project_role,
     request_loads,
     schedule_keywords,
+    secret_entries,
     template_checks,
     verdict_settings,
 )
@@ -87,7 +88,7 @@ def _problems_found_by_checks(
             yield from _unknown_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
-            value = "empty" if settings[name] == "" else settings[name]
+            value = "empty" if settings[name] == "" else secret_entries.mask_setting(name, settings[name])
             yield name, f"{name} is {value}: {' '.join(entry['because'].split())}"
 
 

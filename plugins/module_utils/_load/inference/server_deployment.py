@@ -50,6 +50,14 @@ _SOME = 3
 Say = Callable[[str], None]
 
 
+def secret_objects(contents: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Return Secrets with these contents by their names."""
+    return [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": dict(content)}
+        for name, content in contents.items()
+    ]
+
+
 @dataclass(frozen=True)
 class ServerDeploymentSpec:
     """What is deployed. Raises InputError if it can't be waited for.

@@ -17,7 +17,7 @@ from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import secret_entries
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import secret_entries, settings_catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -184,6 +184,45 @@ def test_a_secret_that_differs_between_points_is_refused(tmp_path: Path) -> None
     values = [{"MY_TOKEN": "kanary-1"}, {"MY_TOKEN": "kanary-2"}]
     with pytest.raises(InputError, match="its secrets .MY_TOKEN. must be the same for all points"):
         session(tmp_path, extra={"matrix": {"fine_tuning_environment": values}}).begin()
+
+
+CATALOGUE = settings_catalogue.load_catalogue(Path(__file__).parents[5])
+HUB = "hf_" + "k4" * 17
+BY_FORM = "is a secret by its form, .* Put it into a Secret"
+BY_NAME = "is a secret by its name, .*Use serving_api_key, which is sent as a bearer token"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("serving_headers", {"authorization": "Bearer abc"}, f"serving_headers.authorization {BY_NAME}"),
+        ("serving_headers", {"X-API-Key": "kanary"}, f"serving_headers.X-API-Key {BY_NAME}"),
+        ("serving_headers", {"Cookie": "kanary"}, f"serving_headers.Cookie {BY_NAME}"),
+        ("serving_headers", {"A": f"Bearer {HUB}"}, "serving_headers.A is a secret by its form, .*serving_api_key"),
+        ("serving_command", ["serve", f"--key={HUB}"], rf"serving_command\[1\] {BY_FORM}"),
+        ("serving_environment", {"HF": {"secretKeyRef": {"name": HUB}}}, f"HF.secretKeyRef.name {BY_FORM}"),
+        ("users_environment", {"HF_AUTH": HUB}, f"users_environment.HF_AUTH {BY_FORM}"),
+        ("users_environment", {"HTTPS_PROXY": "http://jo:kanary22@proxy"}, f"HTTPS_PROXY {BY_FORM}"),
+    ],
+)
+def test_a_value_that_files_would_have_masked_is_refused(name: str, value: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        secret_entries.check_entries(CATALOGUE, {name: value}, [], used=False)
+    assert "kanary" not in str(refused.value) and HUB not in str(refused.value)
+
+
+def test_a_masked_text_inside_a_value_is_refused_only_if_it_is_used() -> None:
+    settings = {"serving_command": ["serve", "--key=<secret>"]}
+    assert secret_entries.check_entries(CATALOGUE, settings, [], used=False) == {}
+    with pytest.raises(InputError, match=r"serving_command.1. is a secret, which no file of the run has: give serving"):
+        secret_entries.check_entries(CATALOGUE, settings, [settings], used=True)
+
+
+def test_secrets_of_servers_are_accepted_beside_references_to_secrets() -> None:
+    source = {"secretKeyRef": {"name": "hub", "key": "token"}}
+    settings = {"serving_environment": {"HF_AUTH": HUB, "HF_TOKEN": source, "A": 1}, "serving_headers": {"A": "b"}}
+    found = secret_entries.check_entries(CATALOGUE, settings, [settings], used=True)
+    assert found == {"serving_environment": {"HF_AUTH": HUB}}
 
 
 def test_no_preset_of_the_collection_has_any() -> None:

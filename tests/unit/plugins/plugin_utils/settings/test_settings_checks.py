@@ -109,6 +109,9 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
         ),
         ({"serving_arrival": {"type": "closed"}}, "serving_arrival: arrival.type is closed; for requests use"),
         ({"serving_streams": 2, "serving_count": 0}, "serving_streams: streams need an end"),
+        ({"serving_environment": {"A": 1, "B": "b", "C": {"fieldRef": {"fieldPath": "spec.nodeName"}}}}, ""),
+        ({"serving_environment": {"MY_TOKEN": "kanary", "A": [1]}}, "serving_environment is {'MY_TOKEN': '<secret>'"),
+        ({"serving_environment": {"A": {"secretRef": {"name": "a"}}}}, "serving_environment is {'A': {'secretRef'"),
         ({"serving_arrival": {"type": "trace", "src": "none.csv"}}, "serving_arrival: there is no "),
     ],
 )

@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     STAGES,
     ServerDeployment,
     ServerDeploymentSpec,
+    secret_objects,
 )
 from scripted_server import Asked, ScriptedServer
 
@@ -191,7 +192,7 @@ def test_why_there_is_no_address_is_said(tmp_path: Path) -> None:
 def test_cleanup_finds_the_namespaces_in_the_record_which_has_no_secret(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.status, cluster.pods = READY, []
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "k"}, "stringData": {"a": "kanary"}}
+    (secret,) = secret_objects({"k": {"a": "kanary"}})
     elsewhere = {**SERVICE, "metadata": {"name": "other", "namespace": "ns-2"}}
     wanted = spec(definitions=[DEPLOYMENT, SERVICE, elsewhere, secret])
     deploy(cluster, tmp_path, wanted, [lambda: cluster.give_address()])  # type: ignore[attr-defined]
