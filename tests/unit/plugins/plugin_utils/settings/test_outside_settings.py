@@ -52,6 +52,11 @@ def test_what_only_the_lab_decides_is_not_declared() -> None:
     assert {name for name in OUTSIDE.of_presets if name.startswith(ours)} == harmless
 
 
+def test_a_preset_may_set_the_number_of_servers_and_a_pull_request_may_not() -> None:
+    assert "serving_replicas can't be set from outside" in refusal("serving_replicas", 1000)
+    assert "serving_replicas" in OUTSIDE.of_presets
+
+
 def test_numbers_quantities_and_elements_of_a_declared_setting_pass() -> None:
     values = {
         "fine_tuning_count": 3,
