@@ -340,7 +340,7 @@ class InferenceLoad:
             "unsent": max(len(plan.workloads) - sent, 0),
         }
         lag, lateness = end["lag"], end["lateness"]
-        bottleneck = client_bottleneck(lag, lateness if self.spec.arrivals is not None else None, cpu, wall)
+        bottleneck = client_bottleneck(lag, None if self.spec.streams else lateness, cpu, wall)
         if not bottleneck and engine.open_max >= engine.most_open > self.spec.streams:
             permitted = f"{self._limit_of_open(engine.most_open)} permits {engine.most_open:,} requests at a time"
             bottleneck = f"The client was the bottleneck: {permitted}, and later ones had to wait"

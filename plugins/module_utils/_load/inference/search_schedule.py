@@ -52,6 +52,8 @@ class SearchSpec:
         for name, value in values.items():
             if value <= 0:
                 raise InputError(f"search.{name} is {value:g}, it must be above 0", setting="search")
+        if not 0 < limits.get("share", USUAL_SHARE) <= 1:
+            raise InputError(f"slo.share is {limits['share']:g}, it must be above 0 and at most 1", setting="slo")
         if values["low"] >= values["high"]:
             text = f"search.low is {values['low']:g} and search.high {values['high']:g}: low must be below high"
             raise InputError(text, setting="search")

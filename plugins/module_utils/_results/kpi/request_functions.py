@@ -432,7 +432,7 @@ def time_to_ready(data: PointData) -> KpiValue:
         return KpiValue(None, 0, 0, note="the run did not deploy the servers", inapplicable=True)
     stages: Mapping[str, Sequence[float]] = deployment.get("stages") or {}
     if not stages:
-        return KpiValue(None, 0, 0, note="the servers were there already, those of an earlier point")
+        return KpiValue(None, 0, 0, note="the servers were there already, those of an earlier point or attempt")
     low, high = stages["answers"]
     before = [f"{stage} {formats.format_duration(sum(stages[stage]) / 2)}" for stage in stages if stage != "answers"]
     note = f"after: {', '.join(before)}"

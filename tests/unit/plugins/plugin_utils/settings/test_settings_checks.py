@@ -109,6 +109,15 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
         ),
         ({"serving_arrival": {"type": "closed"}}, "serving_arrival: arrival.type is closed; for requests use"),
         ({"serving_streams": 2, "serving_count": 0}, "serving_streams: streams need an end"),
+        (
+            {"serving_search": {"low": 1}, "serving_streams": 2},
+            "serving_search is {'low': 1}: it decides when",
+        ),
+        (
+            {"serving_search": {"low": 1}, "serving_turns": 2},
+            "serving_search is {'low': 1}: it decides when",
+        ),
+        ({"serving_search": {"low": 1}}, ""),
         ({"serving_deploy": "./my-servers"}, "serving_deploy is ./my-servers: it is none, deployment, or the path"),
         ({"serving_deploy": "roles/serving/files/servers/deployment"}, "serving_deploy is roles/serving/files"),
         ({"serving_deploy": "/nowhere"}, "serving_deploy is /nowhere: this folder lacks server.yml"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import ssl
 import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import client_bottleneck
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import (
+    InferenceLoad,
+    client_bottleneck,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
 )
@@ -43,6 +50,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     StreamedAnswer,
     error_text,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -274,6 +282,28 @@ def test_a_client_that_was_the_bottleneck_says_so(lag: Any, lateness: Any, cpu: 
 
 
 @pytest.mark.parametrize(
+    ("load", "late"),
+    [
+        ({"search": {"low": 1}, "slo": {"ttft": 1}}, True),
+        ({"count": 3, "arrival": {"type": "constant", "rate": 1}}, True),
+        ({"count": 3, "streams": {"count": 2}}, False),
+    ],
+)
+def test_a_client_that_sends_late_was_the_bottleneck_of_an_open_model(
+    load: dict[str, Any], late: bool, tmp_path: Path
+) -> None:
+    params = {name: option.get("default") for name, option in SPEC.items()}
+    given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **load}
+    step = Step(None)
+    sent = InferenceLoad(InferenceSpec.from_params({**params, **given}), step, ProgressLog("", step))
+    engine: Any = SimpleNamespace(outcomes=Counter(), submitted=3, open_max=1, most_open=9, tokens=3)
+    result = sent._result(
+        engine, PastRequests(), WorkloadPlan({}, []), 0.1, 10.0, {"lag": None, "lateness": {"p99": 0.5}}
+    )
+    assert ("sent 1 % of the requests 500 ms late" in result["bottleneck"]) == late
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"urls": []}, "urls is empty"),
@@ -292,6 +322,8 @@ def test_a_client_that_was_the_bottleneck_says_so(lag: Any, lateness: Any, cpu: 
         ({"count": 3, "api_key": "a\nb"}, "api_key contains a space"),
         ({"count": 3, "timeout": 0}, "timeout is 0, it must be above 0"),
         ({"count": 3, "seed": -1}, "seed is -1"),
+        ({"search": {"low": 1}, "slo": {"ttft": 1, "share": 0}}, "slo.share is 0, it must be above 0"),
+        ({"search": {"low": 1}, "slo": {"ttft": 1, "share": 1.5}}, "slo.share is 1.5, it must be above 0"),
     ],
 )
 def test_an_invalid_option_is_refused_with_its_value(changes: dict[str, Any], words: str, tmp_path) -> None:
