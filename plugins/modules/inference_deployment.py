@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._inference
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -88,13 +89,6 @@ options:
     description: Path that is requested until it is answered with a status below 400.
     type: str
     default: /health
-  ca_file:
-    description: File of the CA certificates to trust. Empty means those of the system.
-    type: path
-  validate_certs:
-    description: Whether certificates are verified.
-    type: bool
-    default: true
   timeout:
     description: Timeout until all servers answer, in seconds.
     type: float

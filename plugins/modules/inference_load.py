@@ -22,6 +22,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._inference
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -196,13 +197,6 @@ options:
     description: Key that is sent as C(Authorization) with every request.
     type: str
     default: ''
-  ca_file:
-    description: File of the CA certificates to trust. Empty means those of the system.
-    type: path
-  validate_certs:
-    description: Whether certificates are verified.
-    type: bool
-    default: true
   connect_timeout:
     description: Time to connect, in seconds.
     type: float

@@ -72,6 +72,7 @@ def test_a_module_that_only_reads_has_no_diff(name: str) -> None:
 def test_a_module_that_says_that_it_has_a_diff_returns_one(name: str) -> None:
     module = importlib.import_module(f"{PACKAGE}.modules.{name}")
     used = {inspect.getmodule(one) for one in vars(module).values()} | {module}
+    used |= {one for its in filter(None, used) for one in vars(its).values() if inspect.ismodule(one)}
     assert any('"diff"' in inspect.getsource(one) for one in used if one and "seatrial" in one.__name__)
 
 

@@ -18,8 +18,8 @@ def why(*suite, **settings) -> str:
 def test_a_regression_names_size_interval_baseline_and_p_value() -> None:
     one = series(OLD, SLOW, baseline="4.19.3")
     assert why(one) == "18 % slower than 18 runs of 4.19.3 (9.5 to 27 %), p 0.0004"
-    assert why(*[one] * 5).endswith("p 0.003 after correction for 5 figures")
-    assert why(*[one] * 5, correction="none").endswith("p 0.0006, not corrected for 5 figures")
+    assert why(*[one] * 5).endswith("p 0.002 after correction for 5 figures")
+    assert why(*[one] * 5, correction="none").endswith("p 0.0004, not corrected for 5 figures")
 
 
 def test_an_improvement_is_written_as_such() -> None:
