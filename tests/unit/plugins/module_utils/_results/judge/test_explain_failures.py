@@ -290,9 +290,9 @@ THROTTLED = (
         ("events", f"{ORDINARY}{MASTERS}.", ["taint"]),
         ("events", f"{ORDINARY}{MASTERS}, {GPU_TAINT}.", ["taint_of_gpus"]),
         # the API server and other servers
-        ("errors AccessError", f"{API} (/root/kubeconfig) can't be reached: Connection refused", ["api_unreachable"]),
+        ("errors AccessError", f"{API} (lab/kubeconfig) can't be reached: Connection refused", ["api_unreachable"]),
         ("errors AccessError", f"{API}: no answer: timed out; tried for 60 s", ["api_unreachable"]),
-        ("errors AccessError", f"{API} refuses our credentials (401) from /root/kubeconfig", ["api_unreachable"]),
+        ("errors AccessError", f"{API} refuses our credentials (401) from lab/kubeconfig", ["api_unreachable"]),
         (
             "errors ProcessError",
             f"Get {API}/version: dial tcp 10.1.2.3:6443: connect: connection refused",
