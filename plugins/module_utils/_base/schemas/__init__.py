@@ -15,12 +15,13 @@ from typing import Any
 from .comparison_schemas import COMPARISON
 from .finding_schemas import FINDINGS
 from .lease_schema import LEASE
+from .load_schemas import LOAD
 from .point_schemas import POINT
 from .result_schemas import RESULTS
 from .run_schemas import RUN
 from .verdict_schemas import VERDICT
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **RESULTS, **VERDICT, **FINDINGS, **LEASE, **COMPARISON}
+SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **LOAD, **RESULTS, **VERDICT, **FINDINGS, **LEASE, **COMPARISON}
 
 #: Schemas of the files that others may read. The other files are for the modules and roles of this collection.
 PUBLISHED = (

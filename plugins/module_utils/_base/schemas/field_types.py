@@ -24,6 +24,8 @@ STAMP_OR_NULL = {"anyOf": [STAMP, {"type": "null"}]}
 FREE = {"type": "object"}
 TEXTS = {"type": "array", "items": TEXT}
 TRUTH = {"type": "boolean"}
+#: Quantiles of times in seconds: p50, p95, p99, max.
+QUANTILES_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
 
 
 def object_schema(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
