@@ -15,8 +15,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-#: What begins a template of Jinja: its delimiters, or Ansible's header, which may set others.
-_TEMPLATE = re.compile(r"\{[{%#]|\A#jinja2:")
+#: Header of a template of Ansible, which may set other delimiters.
+TEMPLATE_HEADER = "#jinja2:"
+_TEMPLATE = re.compile(rf"\{{[{{%#]|\A{TEMPLATE_HEADER}")
 #: Characters that YAML refuses or takes as the end of a line; JSON may escape them, too.
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 

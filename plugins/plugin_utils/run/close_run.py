@@ -28,12 +28,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_settings import SIGNATURE_FILES
 
 from . import held_by_run, resumed_extra_vars, run_directory, run_record
 
-#: Signatures of failures, and the setting that names files with more.
+#: Signatures of failures.
 SIGNATURES = ROOT / "roles" / "results" / "files" / "signatures.yml"
-SIGNATURES_SETTING = "results_signature_files"
 #: Reasons of the verdict that are shown.
 REASONS = 3
 #: Categories of time that any tool would need; the rest is Ansible's overhead.
@@ -114,7 +114,7 @@ def close_session(
 
 def signature_files(directory: Path) -> list[str]:
     """Return the files of signatures of failures of a run: ours, and those of its settings."""
-    own = run_directory.read_optional(directory / "settings.yml").get(SIGNATURES_SETTING) or []
+    own = run_directory.read_optional(directory / "settings.yml").get(SIGNATURE_FILES) or []
     paths = own if isinstance(own, list) else [own]
     return [str(SIGNATURES), *(os.path.realpath(os.path.expanduser(str(path))) for path in paths)]
 

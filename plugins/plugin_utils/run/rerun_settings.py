@@ -71,9 +71,10 @@ class _RerunRules:
         return self._why_no_data(name, value)
 
     def _why_no_data(self, name: str, value: Any) -> str:
-        if setting_templates.has_template([value, name, *_keys(value)]):
+        texts = list(setting_templates.texts_in_value({name: value}))
+        if setting_templates.has_template(texts):
             return "a template, which is never read from a bundle: give it again"
-        paths = (text for text in _texts(value) if text not in self.copies.values())
+        paths = (text for text in texts if text not in self.copies.values())
         return "a path that is not in the bundle: give it again" if any(map(_is_path_here, paths)) else ""
 
 
@@ -118,12 +119,10 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
             (dotted if "." in str(name) or "[" in str(name) else plain)[name] = own
     values = {**plain, **({"overrides": dotted} if dotted else {})}
     head = f"---\n# Settings of run {_plain(manifest['run'])}, to run it again: -e @{FILE}\n"
-    files.replace_text(top / FILE, head + setting_templates.dump_yaml(setting_templates.mark_unsafe(values, _never)))
+    files.replace_text(
+        top / FILE, head + setting_templates.dump_yaml(setting_templates.mark_unsafe(values, lambda _text: False))
+    )
     return {"path": str(top / FILE), "project": role.project, "settings": values, "left_out": left_out}
-
-
-def _never(_text: Any) -> bool:
-    return False
 
 
 def _plain(value: Any) -> str:
@@ -137,22 +136,6 @@ def _with_paths(value: Any, copies: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_with_paths(entry, copies) for entry in value]
     return copies.get(value, value) if isinstance(value, str) else value
-
-
-def _keys(value: Any) -> list[str]:
-    """Return the keys of a value at any depth: Ansible renders them too."""
-    if isinstance(value, dict):
-        return [text for key, entry in value.items() for text in (str(key), *_keys(entry))]
-    return [key for entry in value for key in _keys(entry)] if isinstance(value, list) else []
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for entry in value.values() if isinstance(value, dict) else value:
-            yield from _texts(entry)
 
 
 def _only_copies(value: Any, copies: Mapping[str, str]) -> bool:

@@ -21,6 +21,13 @@ from .settings_layers import SettingsError
 MATRIX, POINTS, SKIP_IF = "matrix", "matrix_points", "matrix_skip_if"
 #: Most points of a run. Each has a folder, and its settings are resolved before the run begins.
 MOST_POINTS = 500
+#: Methods of texts, lists and dictionaries that a condition may call.
+_METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "split", "get", "keys", "values", "items"})
+#: Filters whose first argument, or second after an attribute, names a filter or a test.
+_OF_ELEMENTS = frozenset({"map", "select", "reject", "selectattr", "rejectattr"})
+#: Filters and tests of Ansible that read nothing but their input.
+_OF_ANSIBLE = frozenset({"bool", "difference", "intersect", "union", "regex_search", "split", "ternary", "version"})
+_TESTS_OF_ANSIBLE = frozenset({"match", "search", "regex", "contains", "subset", "superset"})
 
 
 @dataclass(frozen=True)
@@ -181,15 +188,6 @@ def _what_is_more_than_compared(template: str) -> str:
             if name.removeprefix("ansible.builtin.") not in _filters_and_tests():
                 return f"uses {name}, which is no filter or test for conditions"
     return ""
-
-
-#: Methods of texts, lists and dictionaries that a condition may call.
-_METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "split", "get", "keys", "values", "items"})
-#: Filters whose first argument, or second after an attribute, names a filter or a test.
-_OF_ELEMENTS = frozenset({"map", "select", "reject", "selectattr", "rejectattr"})
-#: Filters and tests of Ansible that read nothing but their input.
-_OF_ANSIBLE = frozenset({"bool", "difference", "intersect", "union", "regex_search", "split", "ternary", "version"})
-_TESTS_OF_ANSIBLE = frozenset({"match", "search", "regex", "contains", "subset", "superset"})
 
 
 def _filters_and_tests() -> set[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
 
-from . import dotted_paths, matrix_points, project_role
+from . import dotted_paths, matrix_points, project_role, setting_templates
 from .settings_catalogue import RESERVED, Catalogue
 from .settings_layers import changes_of_preset
 
@@ -85,7 +85,7 @@ class OutsideSettings:
     def _why_not_of_presets(self, setting: str, value: Any) -> str:
         """Return what a value does that only the lab decides, an empty string if a preset may set it."""
         if setting == COMPONENTS:
-            return self._why_components_refused(list(_texts_in_value(value)))
+            return self._why_components_refused(list(setting_templates.texts_in_value(value)))
         if setting in RESERVED or setting in self.of_presets or self._is_listed(setting):
             return ""
         return f": {self.effects[setting]}" if setting in self.effects else ONLY_LAB
@@ -129,7 +129,7 @@ class OutsideSettings:
                 " meta/outside.yml of its role "
                 "and the setting ci_variables list what can"
             )
-        for text in _texts_in_value(value):
+        for text in setting_templates.texts_in_value(value):
             if len(text) > _LONGEST or not re.fullmatch(pattern, text):
                 raise InputError(f"{where}: {key}: '{text[:60]}' does not match {pattern}, as texts from outside must")
 
@@ -189,16 +189,3 @@ def _setting_name_of_key(key: str, where: str) -> str:
 @functools.cache
 def _parse_key(key: str) -> dotted_paths.Path:
     return dotted_paths.parse_path(key)
-
-
-def _texts_in_value(value: Any) -> Iterator[str]:
-    """Yield every text in a value, keys of dictionaries included."""
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            yield str(key)
-            yield from _texts_in_value(entry)
-    elif isinstance(value, list):
-        for element in value:
-            yield from _texts_in_value(element)
-    elif isinstance(value, str):
-        yield value

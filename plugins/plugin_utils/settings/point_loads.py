@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,14 @@ def components_of_kinds(role: Path, trees: Sequence[Mapping[str, Any]], render: 
     path = role / "meta" / "doctor.yml"
     document = (files.read_yaml(path) or {}) if path.exists() else {}
     template = {key: document.get(key) or [] for key in ("workloads", "watches")}
-    names: list[str] = []
+    loads: list[dict[str, Any]] = []
     for settings in trees if any(template.values()) else ():
-        kinds, unknown = render(template, settings)
-        if not unknown:  # otherwise the kind is known only during the run
-            names += workload_kinds.components_of_load(kinds["workloads"], kinds["watches"], [role / "files" / "kinds"])
-    return list(dict.fromkeys(names))
+        load, unknown = render(template, settings)
+        if not unknown and load not in loads:  # if it is unknown, the kind is known only during the run
+            loads.append(load)
+    places = [role / "files" / "kinds"]
+    names = (workload_kinds.components_of_load(load["workloads"], load["watches"], places) for load in loads)
+    return list(dict.fromkeys(itertools.chain.from_iterable(names)))
 
 
 @functools.cache

@@ -81,7 +81,7 @@ def with_known_templates(values: Mapping[str, Any], known: Mapping[str, Collecti
 
 def new_unsafe_texts(value: Any, marked: Any) -> list[str]:
     """Return the texts of ``value`` that are UnsafeText in ``marked``, the same value, only."""
-    before, after = _texts_in_value(value), _texts_in_value(marked)
+    before, after = texts_in_value(value), texts_in_value(marked)
     return [
         text
         for text, now in zip(before, after, strict=True)
@@ -92,7 +92,7 @@ def new_unsafe_texts(value: Any, marked: Any) -> list[str]:
 def add_templates(known: dict[str, set[str]], values: Mapping[str, Any]) -> None:
     """Add the templates in ``values`` (setting, or dotted key of one -> value) to ``known``: setting -> templates."""
     for key, value in values.items():
-        found = {text for text in _texts_in_value(value) if has_template(text)}
+        found = {text for text in texts_in_value(value) if has_template(text)}
         if found:
             known.setdefault(_setting_of(key), set()).update(found)
 
@@ -203,7 +203,7 @@ _DYNAMIC = frozenset({"lookup", "query", "q", "vars", "varnames", "hostvars"})
 def words_in_templates(settings: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the words in each setting that contains a template."""
     templates = {name: raw for name, raw in settings.items() if has_template(raw)}
-    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(_texts_in_value(raw)))) for name, raw in templates.items()}
+    return {name: set(re.findall(r"[A-Za-z_]\w*", " ".join(texts_in_value(raw)))) for name, raw in templates.items()}
 
 
 def dependent_settings(of_settings: Mapping[str, set[str]], changed: Iterable[str]) -> set[str]:
@@ -237,12 +237,12 @@ def _settings_referring_to_names(of_settings: Mapping[str, set[str]], names: Ite
     return users
 
 
-def _texts_in_value(value: Any) -> Iterator[str]:
-    """Return the texts in a value."""
+def texts_in_value(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, keys of dictionaries included: Ansible renders them too."""
     if isinstance(value, dict):
-        value = [*value, *value.values()]
+        value = [*map(str, value), *value.values()]
     if isinstance(value, (list, tuple)):
         for element in value:
-            yield from _texts_in_value(element)
+            yield from texts_in_value(element)
     elif isinstance(value, str):
         yield value

@@ -35,12 +35,9 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
     given_names = {str(change.path[0]) for change in effective.resolved.changes} - set(effective.late)
     given_names |= {name.partition(".")[0] for name in effective.matrix}
     if SIGNATURE_FILES in given_names:
-        for point in effective.points:
-            paths = [
-                str(roles["results"] / "files" / "signatures.yml"),
-                *map(str, point.settings[SIGNATURE_FILES] or ()),
-            ]
-            explain_failures.load_failure_signatures(paths)
+        ours = str(roles["results"] / "files" / "signatures.yml")
+        for paths in {tuple(map(str, point.settings[SIGNATURE_FILES] or ())) for point in effective.points}:
+            explain_failures.load_failure_signatures([ours, *paths])
     if not given_names & {limits.SETTING, *NAMED} or KPI_FILES in effective.late:
         return
     for point in effective.points:

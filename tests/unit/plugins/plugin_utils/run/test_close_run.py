@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record, settings_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_settings import SIGNATURE_FILES
 
 FAIL_ON = ["regression", "invalid", "error"]
 SESSION = {"started": "2026-11-21T05:00:00.000Z", "command": "ansible-playbook", "tags": [], "pid": 1, "began": 0.0}
@@ -154,7 +155,7 @@ def test_a_session_is_closed_with_the_signatures_of_its_settings(tmp_path: Path)
     top, own = tmp_path / "run", tmp_path / "mine.yml"
     top.mkdir()
     own.write_text(OWN)
-    settings = {close_run.SIGNATURES_SETTING: [str(own)], "run_label": ""}
+    settings = {SIGNATURE_FILES: [str(own)], "run_label": ""}
     settings_files.write_settings_file(top / "settings.yml", settings, ())
     phase = {"status": "failed", "started": SESSION["started"], "ended": None, "seconds": 1}
     error = "few are there: exceeded quota: few"
@@ -179,7 +180,7 @@ def test_a_session_is_closed_with_the_signatures_of_its_settings(tmp_path: Path)
 
 
 def test_a_run_without_findings_is_explained_by_ours_if_those_of_its_settings_are_gone(tmp_path: Path) -> None:
-    settings = {close_run.SIGNATURES_SETTING: [str(tmp_path / "gone.yml")]}
+    settings = {SIGNATURE_FILES: [str(tmp_path / "gone.yml")]}
     settings_files.write_settings_file(tmp_path / "settings.yml", settings, ())
     phase = {
         "status": "failed",
