@@ -48,6 +48,11 @@ POINT = (
     "observations.jsonl",
     "training.jsonl",
     "metrics.jsonl",
+    "failures.jsonl",
+    "requests.jsonl",
+    "server.json",
+    "deployment.json",
+    "users/users.json",
 )
 
 
@@ -224,6 +229,7 @@ def _result_input_files(source: Path) -> list[Path]:
         files_of_run += [source / name for name in FOREIGN]
     for point in sorted(points.glob("[0-9]*")) if points.is_dir() else []:
         refuse_link(point)
+        refuse_link(point / "users")
         files_of_run += [point / name for name in (*POINT, *FOREIGN)]
     for file in files_of_run:
         refuse_link(file)

@@ -160,3 +160,21 @@ def test_an_error_names_the_file_of_the_user(run, tmp_path, content, words, pack
     with pytest.raises(DataError, match=words) as raised:
         fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
     assert f"{source}/run.yml" in str(raised.value) and "/artifacts/" not in str(raised.value)
+
+
+def test_what_requests_failures_deployments_and_users_left_is_copied(run, tmp_path):
+    source = shutil.copytree(run, tmp_path / "serving")
+    point = next((source / "points").iterdir())
+    names = ("requests.jsonl", "server.json", "deployment.json", "failures.jsonl", "users/users.json")
+    for name in names:
+        (point / name).parent.mkdir(exist_ok=True)
+        (point / name).write_text("{}\n")
+    found = fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
+    assert all((found.path / "points" / point.name / name).read_text() == "{}\n" for name in names)
+
+
+def test_a_folder_of_users_that_is_a_link_is_refused(run, tmp_path):
+    source = shutil.copytree(run, tmp_path / "linked")
+    (next((source / "points").iterdir()) / "users").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="users is a symbolic link"):
+        fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
