@@ -18,6 +18,8 @@ from math import exp, log, sqrt
 _CELLS = 400
 #: By how much the requests of a step count as fewer, because they share a queue; most probability of a step's answer.
 DESIGN_EFFECT, MOST_CERTAIN = 2.0, 0.95
+#: What a search assumes unless it is set: least and highest rate, and the share that has to keep the objective.
+USUAL_LOW, USUAL_HIGH, USUAL_SHARE = 1.0, 100.0, 0.99
 #: Where the next steps are placed, as quantiles. Only the median would measure again and again where nothing is learnt.
 _LEVELS = (0.5, 0.3, 0.7)
 

@@ -147,6 +147,14 @@ def _base64_at_alignments(raw: bytes) -> list[bytes]:
     return [text for text in encodings if len(text) >= WORD]
 
 
+def scanner_of(secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> SecretScanner:
+    """Return what searches for the values of secrets, and for the credentials in kubeconfigs."""
+    known = {name: value for name, value in secrets.items() if value}
+    for path in kubeconfigs:
+        known.update(read_kubeconfig_credentials(path))
+    return SecretScanner(known)
+
+
 def read_kubeconfig_credentials(path: str | Path) -> dict[str, str]:
     """Return the credentials in a kubeconfig and the files that it names; empty for a missing kubeconfig."""
     where = Path(path).expanduser()

@@ -140,7 +140,7 @@ class _ClusterReader:
         """Write state.json and the files of objects and logs."""
         stack = self._part("stack", lambda: self._dynamic(client, point)) or []
         parts = seen.parts()
-        pods = {pod["metadata"]["uid"]: pod for pods in seen.pods.values() for pod in pods}
+        pods = {pod["metadata"]["uid"]: pod for on_node in seen.pods.values() for pod in on_node}
         state = {
             "schema": "captured_state/1",
             "run": self.spec.run_id,

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch, SearchStep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import (
+    USUAL_HIGH,
+    USUAL_LOW,
+    USUAL_SHARE,
+    CapacitySearch,
+    SearchStep,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from ..plan.random_draws import uniform_number_by_index
@@ -20,7 +26,6 @@ from .request_schedule import MakeRequest, RequestSchedule
 
 #: Limits of an objective.
 LIMITS = ("ttft", "tpot", "stall", "total")
-USUAL_SHARE = 0.99
 #: Fewest requests of a step, and seconds before its first one.
 _LEAST, _LEAD = 10, 0.1
 #: How many times the permitted misses, and at least how many, end a step early: it has failed then.
@@ -44,7 +49,7 @@ class SearchSpec:
     @classmethod
     def from_params(cls, search: Mapping[str, Any], slo: Mapping[str, Any]) -> SearchSpec:
         """Check the options. Raises InputError."""
-        values = {"low": 1.0, "high": 100.0, "step": 20.0, "timespan": 600.0, "precision": 0.1}
+        values = {"low": USUAL_LOW, "high": USUAL_HIGH, "step": 20.0, "timespan": 600.0, "precision": 0.1}
         values |= {name: float(value) for name, value in search.items() if value is not None}
         limits = {name: float(value) for name, value in slo.items() if value is not None}
         if not limits.keys() & set(LIMITS):

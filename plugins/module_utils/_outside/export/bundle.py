@@ -44,25 +44,19 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
 
     Raises SecretFound if a file has a secret, InputError if it cannot be written there.
     """
+    target = Path(dest) if dest else Path.cwd() / f"{Path(run_dir).name}{SUFFIX}"
+    if not target.name.endswith(SUFFIX):
+        raise InputError(f"{target}: a bundle is a {SUFFIX} file")
+    _check_target(target, "name another file, or remove it")
     run, (verdict, _status, _why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, "label")
     if not run.record:
         raise InputError(f"{run.top} has no readable run.yml, so it is not the directory of a run")
-    target = Path(dest) if dest else Path.cwd() / f"{run.top.name}{SUFFIX}"
-    if not target.name.endswith(SUFFIX):
-        raise InputError(f"{target}: a bundle is a {SUFFIX} file")
-    if target.exists():
-        raise InputError(f"{target} exists: name another file, or remove it")
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}")
-    settings = _given_settings(run)
+    settings = _settings_that_were_set(run)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as scratch:
         top = Path(scratch)
         user_files, left_out = _user_files(run, settings, top)
-        known = {name: value for name, value in secrets.items() if value}
-        for path in kubeconfigs:
-            known.update(secret_gate.read_kubeconfig_credentials(path))
         copies = {entry["file"]: top / entry["file"] for entry in user_files if (top / entry["file"]).exists()}
-        secret_gate.SecretScanner(known).check(top, copies.values())
+        secret_gate.scanner_of(secrets, kubeconfigs).check(top, copies.values())
         members = {str(path.relative_to(run.top)): path for path in secret_gate.list_exportable_files(run.top)}
         members = {name: path for name, path in members.items() if name != MANIFEST}
         members |= copies
@@ -96,13 +90,20 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
     return {"changed": True, "path": str(target), "bytes": size, "warnings": left_out, "summary": summary}
 
 
-def _given_settings(run: Run) -> dict[str, Any]:
+def _check_target(target: Path, remedy: str) -> None:
+    if target.exists():
+        raise InputError(f"{target} exists: {remedy}")
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: there is no folder {target.parent}")
+
+
+def _settings_that_were_set(run: Run) -> dict[str, Any]:
     """Return each setting of a run that was set, by dotted name, with its last value."""
-    given = {}
+    values = {}
     for name, changes in run.provenance.items():
         if isinstance(changes, list) and changes and isinstance(changes[-1], Mapping):
-            given[str(name)] = changes[-1].get("value")
-    return given
+            values[str(name)] = changes[-1].get("value")
+    return values
 
 
 def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -189,10 +190,7 @@ def unpack_bundle(source: str, dest: str) -> dict[str, Any]:
     archive, target = Path(source), Path(dest)
     if not archive.is_file():
         raise InputError(f"{archive}: there is no such file")
-    if target.exists():
-        raise InputError(f"{target} exists: name a new folder")
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}")
+    _check_target(target, "name a new folder")
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as scratch:
         top = fetch_run.find_run_directory(unpack_archive(archive, Path(scratch) / "unpacked"), source)
         manifest = read_manifest(top, archive.name)

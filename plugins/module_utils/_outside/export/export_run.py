@@ -110,10 +110,7 @@ def check_run_for_secrets(
     status, why = run_validity_and_reason(run, verdict)
     if status == INVALID and invalid == SKIP:
         return run, (verdict, SKIP, why)
-    known = {**{name: value for name, value in secrets.items() if value}}
-    for path in kubeconfigs:
-        known.update(secret_gate.read_kubeconfig_credentials(path))
-    secret_gate.SecretScanner(known).check(run.top, secret_gate.list_exportable_files(run.top))
+    secret_gate.scanner_of(secrets, kubeconfigs).check(run.top, secret_gate.list_exportable_files(run.top))
     return run, (verdict, status, why)
 
 

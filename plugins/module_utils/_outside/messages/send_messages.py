@@ -76,10 +76,7 @@ def _deliver_to_all_services(delivery: MessageDelivery, key: str, message: RunMe
 
 def find_secrets_in_text(text: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> list[str]:
     """Return descriptions of the secrets in a text: those that the gate of an export knows."""
-    known = {name: value for name, value in secrets.items() if value}
-    for path in kubeconfigs:
-        known.update(secret_gate.read_kubeconfig_credentials(path))
-    return secret_gate.SecretScanner(known).in_text(text)
+    return secret_gate.scanner_of(secrets, kubeconfigs).in_text(text)
 
 
 def _notify_module_result(delivery: MessageDelivery) -> dict[str, Any]:

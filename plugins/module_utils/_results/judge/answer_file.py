@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 from . import overall_verdict
-from .past_runs import kpis_by_name, left_out, mean_kpi_of_attempts
+from .past_runs import PastValue, kpis_by_name, left_out, mean_kpi_of_attempts
 
 FILE, SCHEMA = "answer.json", "answer/1"
 
@@ -40,7 +40,7 @@ def answer_document(run: Run, verdict: Mapping[str, Any], findings: Sequence[Map
         "verdict": verdict.get("verdict"),
         "exit_status": verdict.get("exit_status"),
         "answer": list(verdict.get("answer") or []),
-        "reasons": overall_verdict.explanation(verdict) if verdict else run.failures.splitlines()[:1],
+        "reasons": overall_verdict.reasons_of_run(run, verdict),
         "warnings": list(verdict.get("warnings") or []),
         "simulated": any(figure["simulated"] for point in points for figure in point["figures"].values()),
         "points": points,
@@ -59,10 +59,14 @@ def _point_answer(
     last = attempts[-1]
     measured = [point for point in attempts if point.kpis is not None]
     figures: dict[str, Any] = {}
-    for kpi in measured[-1].kpis or [] if measured else ():
-        with left_out([], last.folder):  # a damaged figure is absent; the report says that its file cannot be read
+    by_attempt: list[dict[str, PastValue]] = []
+    with left_out([], last.folder):  # a damaged figure is absent; the report says that its file cannot be read
+        by_attempt = [kpis_by_name(point.kpis, point.folder) for point in measured]
+    for kpi in measured[-1].kpis or [] if by_attempt else ():
+        with left_out([], last.folder):
             if kpi.get("headline") or (last.number, kpi["name"]) in judged:
-                figures[kpi["name"]] = _figure(kpi, measured, judged.get((last.number, kpi["name"])))
+                values = [known[kpi["name"]] for known in by_attempt if kpi["name"] in known]
+                figures[kpi["name"]] = _figure(kpi, values, len(measured), judged.get((last.number, kpi["name"])))
     return {
         "point": number,
         "status": last.status or "unknown",
@@ -72,15 +76,16 @@ def _point_answer(
     }
 
 
-def _figure(kpi: Mapping[str, Any], attempts: Sequence[Point], judged: Mapping[str, Any] | None) -> dict[str, Any]:
-    name = kpi["name"]
-    values = [kpis_by_name(point.kpis, point.folder).get(name) for point in attempts]
-    mean = mean_kpi_of_attempts([value for value in values if value is not None])
+def _figure(
+    kpi: Mapping[str, Any], values: Sequence[PastValue], attempts: int, judged: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a figure. values: of the attempts that have it. attempts: number of measured ones."""
+    mean = mean_kpi_of_attempts(values)
     ends, bounds = (mean.low, mean.high), "confidence" if mean.high is not None else None
-    if bounds is None and kpi.get("interval") and len(attempts) == 1 and mean.value is not None:
+    if bounds is None and kpi.get("interval") and attempts == 1 and mean.value is not None:
         ends, bounds = tuple(kpi["interval"]), "measurement"
     return {
-        "title": kpi.get("title") or name,
+        "title": kpi.get("title") or kpi["name"],
         "unit": kpi["unit"],
         "direction": kpi["direction"],
         "value": mean.value,

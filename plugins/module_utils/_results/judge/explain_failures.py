@@ -27,11 +27,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
+from . import run_checks
 from .run_texts import ERRORS, MOST_LETTERS, RunText, run_texts
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.
 FAULTS = tuple(FAULT["enum"])
+#: Classes of errors that phases and points record.
+ERROR_CLASSES = sorted(run_checks.INFRASTRUCTURE | run_checks.OTHER)
 REQUIRED = ("name", "title", "fault", "remedy", "patterns")
 OPTIONAL = ("in", "not", "causes", "yields_to")
 #: Letters that a pattern must have beside ``*``: shorter ones match by chance.
@@ -97,10 +100,9 @@ def _check_signature(entry: Mapping[str, Any], where: str) -> None:
     for place in entry.get("in", ()):
         if place not in PLACES:
             raise InputError(f"{where}: in: {formats.unknown_value('place', place, PLACES)}")
-    classes = error_class_names()
     for name in entry.get("causes", ()):
-        if name not in classes:
-            raise InputError(f"{where}: causes: {formats.unknown_value('class of errors', name, classes)}")
+        if name not in ERROR_CLASSES:
+            raise InputError(f"{where}: causes: {formats.unknown_value('class of errors', name, ERROR_CLASSES)}")
     if not entry["patterns"] and not entry.get("causes"):
         raise InputError(f"{where}: patterns and causes are empty, so it can match nothing")
     for pattern in (*entry["patterns"], *entry.get("not", ())):
@@ -108,13 +110,6 @@ def _check_signature(entry: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}: pattern '{pattern}' needs at least {LEAST_LETTERS} letters beside *")
         if "\n" in pattern:
             raise InputError(f"{where}: pattern '{pattern!r}' has several lines, and a pattern is searched in one")
-
-
-def error_class_names() -> list[str]:
-    """Return the classes of errors that phases and points record."""
-    from . import run_checks  # imports this package's verdict texts
-
-    return sorted(run_checks.INFRASTRUCTURE | run_checks.OTHER)
 
 
 def _words_of_pattern(pattern: str) -> tuple[str, ...]:

@@ -185,10 +185,10 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
         for point in points
         if point.number in kpis and kpis[point.number]["value"] is not None
     ]
-    found = estimate_repeated_effects(observed)
-    if len(found) != 1 or len(observed) < len(points) or found[0][1]:
+    effects = estimate_repeated_effects(observed)
+    if len(effects) != 1 or len(observed) < len(points) or effects[0][1]:
         return ""
-    effect, kpi = found[0][0], next(iter(kpis.values()))
+    effect, kpi = effects[0][0], next(iter(kpis.values()))
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
     title, unit = kpi.get("title") or kpi["name"], kpi["unit"]
     for name, value in ((base, effect.base), (other, effect.value)):

@@ -155,6 +155,11 @@ def history_sentence(verdict: Mapping[str, Any]) -> str:
     return f"{formats.capitalize_first_letter(comparison_basis_text(verdict))}. {history_line(verdict['history'])}."
 
 
+def reasons_of_run(run: Run, verdict: Mapping[str, Any]) -> list[str]:
+    """Return the reasons of the verdict; without one, the first failure."""
+    return explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+
+
 def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return summary.md of a run with its verdict (schema verdict/2), which is empty if there is none.
 
@@ -162,7 +167,7 @@ def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequ
     """
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
     blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {markdown_line(name)}"]
-    why = explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+    why = reasons_of_run(run, verdict)
     bullets = [_reasons_as_bullet_list(why)] if why else []
     answer = [markdown_line(sentence) for sentence in verdict.get("answer") or []]
     rows = list(_kpi_table_lines(verdict))

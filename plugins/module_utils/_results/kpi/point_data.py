@@ -337,16 +337,17 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     notes: list[str] = []
     users = point_reader.read_pod_users(point.folder, notes)
     warnings += [f"point {point.number}: {note}" for note in notes]
+    requests = _request_figures_reader(point, table)
     extras = PointExtras(
         training,
         errors,
         attempts,
         captured,
         seen,
-        planned_steps(point),
+        _steps_of_load(point, requests),
         users,
         simulated,
-        _request_figures_reader(point, table),
+        requests,
         _failures_reader(run, point, warnings),
         mine,
         beside,
@@ -363,11 +364,12 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
     """Return what plots show of a point besides its timeline."""
     chosen = set(table.index) if "selection" in table.header else None
     training = _read_training_rows(point, [], chosen)  # reading the point for its figures has warned
+    requests = _request_figures_reader(point, table)
     return PointExtras(
         training,
         metrics=captured_metrics(run, point, table, warnings),
-        steps=planned_steps(point),
-        requests=_request_figures_reader(point, table),
+        steps=_steps_of_load(point, requests),
+        requests=requests,
         matrix=_measured_matrix_point(point, training),
     )
 
@@ -445,11 +447,11 @@ def _is_finite_or_unknown(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max)
 
 
-def planned_steps(point: Point) -> list[tuple[float, float]]:
+def _steps_of_load(point: Point, requests: Callable[[], RequestFigures] | None) -> list[tuple[float, float]]:
     """Return (workloads per second, seconds) of each step of the plan; empty for a load without steps."""
     arrival = _read_plan_header(point).get("arrival") or {}
     if arrival.get("type") == "search":  # whose steps have no planned duration
-        return [(rate, 0.0) for _first, rate in request_reader.read_requests(point.folder).steps]
+        return [(rate, 0.0) for _first, rate in requests().steps] if requests else []
     return [(float(step["rate"]), float(step["duration"])) for step in arrival.get("steps") or []]
 
 

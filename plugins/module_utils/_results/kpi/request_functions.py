@@ -14,7 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch, SearchStep
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import (
+    USUAL_HIGH,
+    USUAL_LOW,
+    USUAL_SHARE,
+    CapacitySearch,
+    SearchStep,
+)
 
 from .estimators import BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile, percentile_interval
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
@@ -26,7 +32,6 @@ SLO = "serving_slo"
 #: Key of the SLO -> its name in sentences.
 LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "stall": "stall", "total": "total"}
 #: Share of the requests that has to keep the SLO, without the key ``share``.
-USUAL_SHARE = 0.99
 #: The time between the first end and the last request counts, unless it is a smaller share of that since the first.
 LEAST_STEADY = 0.5
 #: Differences of shares that come from rounding.
@@ -367,7 +372,7 @@ def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[st
     """Return the capacity of a load that looked for it: the median and the bounds of its distribution."""
     wanted = _point_settings(data).get("serving_search") or {}
     rests = data.rests(LAST)
-    low, high = float(wanted.get("low") or 1), float(wanted.get("high") or 100)
+    low, high = float(wanted.get("low") or USUAL_LOW), float(wanted.get("high") or USUAL_HIGH)
     lost = data.np.array([outcome == "lost" for outcome in data.table.outcome], dtype=bool)
     search = CapacitySearch(low, high, share)
     for rate, rows in rows_by_step(data):
@@ -376,18 +381,18 @@ def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[st
     n = search.steps
     if not n:
         return KpiValue(None, 0, 0, note="no step was completed", labels=labels, **rests)
-    found = search.estimate()
-    text = f"{formats.format_number(found.low or 0.0)} "
-    text += "or more" if found.high is None else f"to {formats.format_number(found.high)}"
+    estimate = search.estimate()
+    text = f"{formats.format_number(estimate.low or 0.0)} "
+    text += "or more" if estimate.high is None else f"to {formats.format_number(estimate.high)}"
     labels["bounds"] = f" (95 %: {text})"
-    if found.value is None:
-        if search.next_rate() >= high or found.low is not None:
+    if estimate.value is None:
+        if search.next_rate() >= high or estimate.low is not None:
             note = f"the highest rate, {formats.format_with_unit(high, '1/s')}, kept it"
-            return KpiValue(None, n, n, at_least=found.low or low, note=note, labels=labels, **rests)
+            return KpiValue(None, n, n, at_least=estimate.low or low, note=note, labels=labels, **rests)
         note = f"the least rate, {formats.format_with_unit(low, '1/s')}, missed it"
         return KpiValue(None, n, n, note=note, labels=labels, **rests)
-    confidence = ConfidenceInterval(found.low, found.high, "probabilistic bisection")
-    return KpiValue(found.value, n, n, confidence=confidence, labels=labels, **rests)
+    confidence = ConfidenceInterval(estimate.low, estimate.high, "probabilistic bisection")
+    return KpiValue(estimate.value, n, n, confidence=confidence, labels=labels, **rests)
 
 
 @kpi_function

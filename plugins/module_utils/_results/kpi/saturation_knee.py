@@ -62,13 +62,13 @@ def find_knee_by_kneedle(
 def rows_by_step(data: PointData) -> list[tuple[float, Any]]:
     """Return (rate per second, row numbers) of each step with enough rows, by ascending rate."""
     np = data.np
-    found = data.extras.requests().steps if data.extras.requests is not None else ()
-    if found:  # of a search for the capacity, whose steps have no fixed duration
-        index, ends = np.asarray(data.table.index), [*(first for first, _rate in found[1:]), np.inf]
+    search_steps = data.extras.requests().steps if data.extras.requests is not None else ()
+    if search_steps:  # of a search for the capacity, whose steps have no fixed duration
+        index, ends = np.asarray(data.table.index), [*(first for first, _rate in search_steps[1:]), np.inf]
         return sorted(
             (
                 (rate, rows)
-                for (first, rate), end in zip(found, ends, strict=True)
+                for (first, rate), end in zip(search_steps, ends, strict=True)
                 if len(rows := np.flatnonzero((index >= first) & (index < end))) >= LEAST_IN_STEP
             ),
             key=lambda step: step[0],
