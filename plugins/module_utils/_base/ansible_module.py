@@ -66,6 +66,9 @@ COLLECT_S3: dict[str, Any] = {
     **CA_FILE,
 }
 
+#: Of modules that send requests to inference servers (fragment _inference).
+INFERENCE_TLS: dict[str, Any] = {**CA_FILE, "validate_certs": {"type": "bool", "default": True}}
+
 #: Of modules that create an OpenShift cluster (fragments _openshift and _openshift.bundle).
 NEW_CLUSTER: dict[str, Any] = {
     "name": {"type": "str", "required": True},

@@ -101,13 +101,18 @@ def simulated_nodes(
     return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
 
 
+def _doctor_document(role: Path) -> Mapping[str, Any]:
+    """Return meta/doctor.yml of a role; empty without one."""
+    path = role / "meta" / "doctor.yml"
+    return (files.read_yaml(path) or {}) if path.exists() else {}
+
+
 def components_of_kinds(role: Path, trees: Sequence[Mapping[str, Any]], render: Render) -> list[str]:
     """Return the components of a rehearsal cluster that have the kinds of the workloads of all points.
 
     role: folder of the project's role. trees: the settings of each point. Raises InputError for an unknown kind.
     """
-    path = role / "meta" / "doctor.yml"
-    document = (files.read_yaml(path) or {}) if path.exists() else {}
+    document = _doctor_document(role)
     template = {key: document.get(key) or [] for key in ("workloads", "watches")}
     loads: list[dict[str, Any]] = []
     for settings in trees if any(template.values()) else ():
@@ -136,8 +141,7 @@ def _loads_of_points(
     role: Path, points: Sequence[MatrixPoint], render: Render
 ) -> Iterator[tuple[MatrixPoint, load_estimate.PointLoad]]:
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
-    path = role / "meta" / "doctor.yml"
-    template: dict[str, Any] = ((files.read_yaml(path) or {}).get("plan") if path.exists() else None) or {}
+    template: dict[str, Any] = _doctor_document(role).get("plan") or {}
     number = 0
     for point in points if template else ():
         plan, unknown = render(template, point.settings)

@@ -105,8 +105,8 @@ def _refuse_entries(setting: str, value: Any, about: Mapping[str, Any], used: bo
     names = value if isinstance(value, Mapping) else ()
     refused = [f"{setting}.{name}" for name in names if str(name).lower() in (about.get("refused") or ())]
     named = [path for path, _secret in secret_names.secret_entries(value, setting, anywhere=_is_environment(setting))]
-    for path in (*refused, *named):
-        raise InputError(f"{path} is a secret by its name, and the files of the run record every setting. {remedy}")
+    if paths := [*refused, *named]:
+        raise InputError(f"{paths[0]} is a secret by its name, and the files of the run record every setting. {remedy}")
     for path, text in _texts_inside(value, setting):
         masked = MASK in text
         if masked and used:
@@ -140,17 +140,20 @@ def check_entries(
     """
     found = {}
     for name, value in settings.items():
-        every_value = [value, *(each.get(name) for each in points)]
-        if (catalogue.needs.get(name) or {}).get("entries"):
-            every = [entries_of_setting(name, each.get(name)) for each in points] or [entries_of_setting(name, value)]
-            if any(entries != every[0] for entries in every):
-                names = ", ".join(sorted({key for entries in every for key in entries}))
+        about = catalogue.needs.get(name) or {}
+        values = [value, *(other for point in points if (other := point.get(name)) != value)]
+        if about.get("entries"):
+            by_point = [entries_of_setting(name, point.get(name)) for point in points] or [
+                entries_of_setting(name, value)
+            ]
+            if any(entries != by_point[0] for entries in by_point):
+                names = ", ".join(sorted({key for entries in by_point for key in entries}))
                 raise InputError(f"{name}: its secrets ({names}) must be the same for all points")
-            if every[0]:
-                found[name] = every[0]
-            every_value = [_without(each, every[0]) for each in every_value]
-        for each in every_value:
-            _refuse_entries(name, each, catalogue.needs.get(name) or {}, used)
+            if by_point[0]:
+                found[name] = by_point[0]
+            values = [_without(other, by_point[0]) for other in values]
+        for other in values:
+            _refuse_entries(name, other, about, used)
     for name, entries in found.items():
         missing = [key for key, entry in entries.items() if entry == MASK]
         if used and missing:

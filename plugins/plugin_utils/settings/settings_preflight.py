@@ -368,7 +368,8 @@ class PreflightInput:
 
     def _refuse_wrong_cluster(self) -> None:
         try:
-            for target in self._targets():
+            targets = self._targets()
+            for target in targets:
                 cluster_settings.lifetime(target)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_by_name(target.provider).check(target)
@@ -379,17 +380,22 @@ class PreflightInput:
                         )
                     if target.chosen.get("rehearsal_name"):
                         instance_dir.InstancePaths(".", target.chosen["rehearsal_name"])
-                    job = self.variables.get(cluster_settings.AWX_JOB)
-                    role = self.catalogue.roles.get(self.request.project)
-                    places = [role / "files" / "kinds"] if role else []
-                    trees = [point.settings for point in self.found.measured]
-                    of_kinds = point_loads.components_of_kinds(role, trees, self.render) if role else []
-                    for settings in self._with_versions_of_points():
-                        cluster_settings.check_programs(
-                            project_role.COMPONENTS, settings, self._given(), job, self._set_by, places, of_kinds
-                        )
+            if any(provider_by_name(target.provider).simulated for target in targets):
+                self._refuse_missing_programs()
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
+
+    def _refuse_missing_programs(self) -> None:
+        """Raise InputError for components, of any point, whose programs the rehearsal cluster can't get."""
+        job = self.variables.get(cluster_settings.AWX_JOB)
+        role = self.catalogue.roles.get(self.request.project)
+        places = [role / "files" / "kinds"] if role else []
+        trees = [point.settings for point in self.found.measured]
+        of_kinds = point_loads.components_of_kinds(role, trees, self.render) if role else []
+        for settings in self._with_versions_of_points():
+            cluster_settings.check_programs(
+                project_role.COMPONENTS, settings, self._given(), job, self._set_by, places, of_kinds
+            )
 
     def _known(self) -> dict[str, Any]:
         """Return the settings whose values are known before the run."""
@@ -401,8 +407,9 @@ class PreflightInput:
         choices = [known]
         for point in self.found.measured:
             versions = {name: point.settings.get(name) for name in point_loads.VERSION_SETTINGS}
-            if any(versions.values()) and {**known, **versions} not in choices:
-                choices.append({**known, **versions})
+            choice = {**known, **versions}
+            if any(versions.values()) and choice not in choices:
+                choices.append(choice)
         return choices
 
     def _targets(self) -> list[ClusterTarget]:

@@ -173,16 +173,10 @@ def _select_as_built(
     options: RehearsalOptions, names: Iterable[str], built: Iterable[RehearsalComponent]
 ) -> list[RehearsalComponent]:
     """Return the components as select() does, those of checkouts as they were built: the files may be others by now."""
-    as_built: dict[str, dict[str, Any]] = {
-        component.name: {"version": component.version, "source": component.source}
-        for component in built
-        if component.source
-    }
+    as_built = {component.name: component for component in built if component.source}
     others = {name: source for name, source in options.sources.items() if name not in as_built}
-    return [
-        dataclasses.replace(component, **as_built.get(component.name, {}))
-        for component in dataclasses.replace(options, sources=others).select(names)
-    ]
+    components = dataclasses.replace(options, sources=others).select(names)
+    return [as_built.get(component.name, component) for component in components]
 
 
 def _built_versions(marker: InstanceMarker, components: Iterable[RehearsalComponent]) -> dict[str, str]:
@@ -236,8 +230,11 @@ def _select_versions(
     options: RehearsalOptions, versions: Mapping[str, str], sources: Mapping[str, str]
 ) -> RehearsalOptions:
     """Return the options with these versions and sources, as far as they are not empty."""
-    kept = [{name: str(value) for name, value in values.items() if value} for values in (versions, sources)]
-    return dataclasses.replace(options, versions=kept[0], sources=kept[1])
+    return dataclasses.replace(options, versions=_without_empty(versions), sources=_without_empty(sources))
+
+
+def _without_empty(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value}
 
 
 def _refuse_strays(instance: InstancePaths) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, component_versions, instance_processes, launch_plan, rehearsal_options
+from . import component_binaries, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import ComponentPrograms
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
 from .component_spec import processes_of_components as processes_of
@@ -158,7 +158,7 @@ def describe_instance_state(
         "created": marker.created,
         "components": marker.components,
         "processes": rows,
-        "changed_versions": component_versions.changed_versions(components),
+        "changed_versions": marker.built,
         "memory_mib": sum(row.get("memory_mib", 0) for row in rows),
         "cluster": cluster,
         **{key: cluster[key] for key in _TOP},

@@ -155,10 +155,10 @@ def check_given(components: list[RehearsalComponent], sources: ProgramSources) -
     """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for component in components for name in component.build.binaries]
     for component in components:
-        if component.source and (given := find_user_programs(component, sources)):
+        if component.source and (programs := find_user_programs(component, sources)):
             raise InputError(
                 f"rehearsal_sources: {component.name} is to be built from {component.source}, but its program"
-                f" {next(iter(given))} is given (rehearsal_binaries, rehearsal_binaries_dir): leave one of them out",
+                f" {next(iter(programs))} is given (rehearsal_binaries, rehearsal_binaries_dir): leave one of them out",
                 setting="rehearsal_sources",
             )
     for name in sources.given:
@@ -220,22 +220,32 @@ def read_entry(component: RehearsalComponent, folder: Path) -> ComponentPrograms
 
 def format_provisioning_costs(lacking: list[RehearsalComponent], sources: ProgramSources) -> list[str]:
     """Return lines on the time and space that providing these components takes; none without components."""
-    if not lacking:
-        return []
-    names = ", ".join(f"{component.name} {component.version}" for component in lacking)
-    if sources.url:
-        return [f"downloading {names}"]
+    downloaded = [component for component in lacking if _is_downloaded(component, sources)]
+    built = [component for component in lacking if not _is_downloaded(component, sources)]
+    lines = [f"downloading {_names_with_versions(downloaded)}"] if downloaded else []
+    if not built:
+        return lines
     minutes, disk = (
-        sum(component.build.minutes for component in lacking),
-        sum(component.build.disk_gib for component in lacking),
+        sum(component.build.minutes for component in built),
+        sum(component.build.disk_gib for component in built),
     )
-    published = [component.name for component in lacking if sources.publishers and component.build.published]
+    published = [component.name for component in built if sources.publishers and component.build.published]
     return [
+        *lines,
         *([f"fetching {formats.join_with_and(published)}, or if that fails:"] if published else []),
-        f"building {names} with Go, once: up to {minutes:.0f} min on 2 idle cores and {disk:.0f} GiB of disk,"
-        " most of it in Go's caches; much less if Go has built them before",
+        f"building {_names_with_versions(built)} with Go, once: up to {minutes:.0f} min on 2 idle cores and"
+        f" {disk:.0f} GiB of disk, most of it in Go's caches; much less if Go has built them before",
         f"the programs are kept in {sources.cache / 'rehearsal'}",
     ]
+
+
+def _names_with_versions(components: list[RehearsalComponent]) -> str:
+    return ", ".join(f"{component.name} {component.version}" for component in components)
+
+
+def _is_downloaded(component: RehearsalComponent, sources: ProgramSources) -> bool:
+    """Return whether the programs come from rehearsal_download_url: those of a checkout are built."""
+    return bool(sources.url) and component.source is None
 
 
 def ensure_programs(
@@ -257,9 +267,9 @@ def ensure_programs(
         lacking = _download_published_programs(lacking, sources, say)
     for line in format_provisioning_costs(lacking, replace(sources, publishers=False)):
         say(line)
-    if lacking and not sources.url:
-        with _explain_program_errors(lacking[0]):
-            go_toolchain.check_room(lacking, sources.cache, say)
+    if built := [component for component in lacking if not _is_downloaded(component, sources)]:
+        with _explain_program_errors(built[0]):
+            go_toolchain.check_room(built, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
             base_ready(_find_existing_programs([component for component in components if component.always], sources))
@@ -293,10 +303,8 @@ def _download_published_programs(
     left = []
     online = True
     for component in lacking:
-        published = (
-            component.build.published
-            and not component.source
-            and set(find_user_programs(component, sources)) != set(component.build.binaries)
+        published = component.build.published and set(find_user_programs(component, sources)) != set(
+            component.build.binaries
         )
         if not (online and published):
             left.append(component)
@@ -387,8 +395,8 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
 
 def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
-    if not sources.url or component.source:
-        if component.build.debian and debian_packages.has_apt() and not component.source:
+    if not _is_downloaded(component, sources):
+        if component.build.debian and debian_packages.has_apt():
             return debian_packages.extract_programs(component.build.debian, fresh, say)
         return go_toolchain.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}

@@ -120,9 +120,9 @@ def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalCompone
     where = f"{SOURCES}: {component.name}: {source}"
     if "go.mod" not in tree.files:
         raise InputError(f"{where} has no go.mod: the root of a checkout of {module} is required", setting=SOURCES)
-    found = re.search(r"^module\s+(\S+)", _read_file(folder, revision, "go.mod"), re.MULTILINE)
-    if found is None or found.group(1) != module:
-        name = found.group(1) if found else "without a name"
+    declared = re.search(r"^module\s+(\S+)", _read_file(folder, revision, "go.mod"), re.MULTILINE)
+    if declared is None or declared.group(1) != module:
+        name = declared.group(1) if declared else "without a name"
         raise InputError(f"{where} is module {name}, and {component.name} is built of {module}", setting=SOURCES)
     if any(path.startswith("staging/src/") for path in tree.files):
         raise InputError(
@@ -133,6 +133,7 @@ def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalCompone
     return replace(
         component,
         version=f"{component.version}+{tree.label}",
+        build=replace(component.build, published=None, debian={}),  # these are of releases
         source=CheckoutSource(str(folder), revision, tree.digest),
     )
 
@@ -167,20 +168,20 @@ def _tree_of_revision(folder: Path, revision: str) -> _Tree:
         commit = _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").strip()
     except InputError as error:
         raise InputError(f"{SOURCES}: {folder} has no Git revision '{revision}'", setting=SOURCES) from error
-    found = {}
+    entries = {}
     for line in _git(folder, "ls-tree", "-r", "-z", "--full-tree", commit).split("\0"):
         about, _tab, path = line.partition("\t")
         if path and not about.startswith("160000") and _is_built(path):
             mode, _kind, sha = about.split()
-            found[path] = (_file_mode(mode), sha)
-    return _Tree(found, commit, clean=True)
+            entries[path] = (_file_mode(mode), sha)
+    return _Tree(entries, commit, clean=True)
 
 
 def _tree_of_folder(folder: Path) -> _Tree:
-    found = {path: _hash_file(folder / path) for path in _paths_in_checkout(folder)}
+    entries = {path: _hash_file(folder / path) for path in _paths_in_checkout(folder)}
     revision = _head(folder)
-    clean = bool(revision) and _tree_of_revision(folder, revision).files == found
-    return _Tree(found, revision, clean)
+    clean = bool(revision) and _tree_of_revision(folder, revision).files == entries
+    return _Tree(entries, revision, clean)
 
 
 def _head(folder: Path) -> str:
@@ -239,7 +240,7 @@ def stage_checkout(source: CheckoutSource, place: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     if not source.revision:
         tree = _tree_of_folder(folder)
-        _copy_changed_files(folder, place, tree)
+        same = _copy_changed_files(folder, place, tree)
     else:
         tree = _tree_of_revision(folder, source.revision)
         with tempfile.TemporaryDirectory(prefix=".revision-", dir=place.parent) as fresh:
@@ -247,13 +248,15 @@ def stage_checkout(source: CheckoutSource, place: Path) -> Path:
             _git(folder, "read-tree", tree.revision, environment=own_index)
             _git(folder, "checkout-index", "--all", f"--prefix={fresh}/tree/", environment=own_index)
             _copy_changed_files(Path(fresh) / "tree", place, tree)
-    copied = source.revision or {path: _hash_file(place / path) for path in tree.files} == tree.files
-    if tree.digest != source.digest or not copied:
+            same = True  # filters of Git may make other files of what it has
+    if tree.digest != source.digest or not same:
         raise InputError(f"{SOURCES}: {source} was changed while it was read: call again", setting=SOURCES)
     return place
 
 
-def _copy_changed_files(folder: Path, place: Path, tree: _Tree) -> None:
+def _copy_changed_files(folder: Path, place: Path, tree: _Tree) -> bool:
+    """Make ``place`` have the files of a tree; return whether those that were copied are as in the tree."""
+    same = True
     there = set(_paths_in_checkout(place))
     for path in there - tree.files.keys():
         (place / path).unlink()
@@ -264,6 +267,8 @@ def _copy_changed_files(folder: Path, place: Path, tree: _Tree) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
         shutil.copyfile(folder / path, target, follow_symlinks=False)
+        same = _hash_file(target) == entry and same
+    return same
 
 
 def changed_versions(components: Iterable[RehearsalComponent]) -> dict[str, str]:

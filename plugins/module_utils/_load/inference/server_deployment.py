@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     conditions_by_type,
     field_at_path,
     format_object_title,
+    is_condition_true,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
 
@@ -46,8 +47,6 @@ _POLL, _PATIENCE = 0.1, 5.0
 _PERMANENT, _MOST_RESTARTS = ("InvalidImageName", "ErrImageNeverPull"), 4
 #: Pods that a message names.
 _SOME = 3
-
-Say = Callable[[str], None]
 
 
 def secret_objects(contents: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ class ServerDeploymentSpec:
 class ServerDeployment:
     """One deployment, from applying its objects until all servers answer."""
 
-    def __init__(self, client: Client, spec: ServerDeploymentSpec, transport: HttpTransport, say: Say) -> None:
+    def __init__(self, client: Client, spec: ServerDeploymentSpec, transport: HttpTransport, say: waiting.Say) -> None:
         self._client = client
         self._spec = spec
         self._transport = transport
@@ -157,7 +156,11 @@ class ServerDeployment:
     def _look(self, manifests: list[dict[str, Any]]) -> tuple[bool | None, str]:
         began = time.monotonic()
         live = [
-            self._client.get(self._client.kind_of(manifest), manifest["metadata"]["name"], self._namespace_of(manifest))
+            self._client.get(
+                self._client.kind_of(manifest),
+                manifest["metadata"]["name"],
+                str(manifest["metadata"].get("namespace") or ""),
+            )
             for manifest in manifests
         ]
         objects = [thing for thing in live if thing is not None]
@@ -166,26 +169,23 @@ class ServerDeployment:
         for manifest, thing in zip(manifests, live, strict=True):
             if thing is None:
                 ready, why = False, f"{format_object_title(manifest)} was deleted meanwhile"
-        self._note(began, "created", bool(pods))
-        self._note(began, "scheduled", bool(pods) and all(field_at_path(pod, "spec.nodeName") for pod in pods))
-        self._note(began, "started", bool(pods) and all(_is_running(pod) for pod in pods))
-        self._note(began, "ready", ready)
+        self._note("created", bool(pods))
+        self._note("scheduled", bool(pods) and all(field_at_path(pod, "spec.nodeName") for pod in pods))
+        self._note("started", bool(pods) and all(_is_running(pod) for pod in pods))
+        self._note("ready", ready)
         if ready:
             why = self._find_urls(objects) or self._ask_all()
         done = ready and not why
-        self._note(began, "answers", done)
+        self._note("answers", done)
         self._last_look = began
         return (True if done else None), why
 
-    def _note(self, began: float, stage: str, reached: bool) -> None:
+    def _note(self, stage: str, reached: bool) -> None:
         """Note that a stage was reached between the begin of the last look and now; a stage may be left again."""
         if not reached:
             self._times.pop(stage, None)
         elif stage not in self._times:
             self._times[stage] = [max(0.0, self._last_look - self._began), time.monotonic() - self._began]
-
-    def _namespace_of(self, manifest: Mapping[str, Any]) -> str:
-        return str(manifest["metadata"].get("namespace") or "")
 
     def _pods(self) -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self._spec.run},{run_labels.PART}={PART[run_labels.PART]}"
@@ -240,9 +240,10 @@ class ServerDeployment:
 
 def _refusal_of(thing: Mapping[str, Any]) -> str:
     """Return the message of a condition of an object that is False, behind a colon; empty if there is none."""
-    conditions = conditions_by_type(thing).values()
-    messages = [str(one["message"]) for one in conditions if one.get("status") == "False" and one.get("message")]
-    return f": {messages[0]}" if messages else ""
+    for condition in conditions_by_type(thing).values():
+        if condition.get("status") == "False" and condition.get("message"):
+            return f": {condition['message']}"
+    return ""
 
 
 def _container_statuses(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -270,7 +271,7 @@ def _check_container(pod: Mapping[str, Any]) -> None:
 def _why_not_ready(thing: Mapping[str, Any], pods: list[dict[str, Any]]) -> str:
     """Return why an object is not ready: what its pods wait for, else its own conditions."""
     title = format_object_title(thing)
-    unready = [pod for pod in pods if conditions_by_type(pod).get("Ready", {}).get("status") != "True"]
+    unready = [pod for pod in pods if not is_condition_true(pod, "Ready")]
     if unready:
         reasons = {
             "it runs, and its readiness probe fails" if _is_running(pod) else why_waiting(pod) for pod in unready

@@ -229,6 +229,16 @@ def test_info_of_an_instance_that_is_down_names_what_does_not_run(data: Path) ->
     assert "etcd does not run, client port 0, peer port 0" in found["lines"]
 
 
+def test_info_of_an_instance_names_the_versions_that_were_built(data: Path) -> None:
+    instance = made(data, "run-1")
+    marker = instance.marker()
+    assert marker
+    instance.update(dataclasses.replace(marker, built={"kueue": "0.18.3"}))
+    found = cluster_lifecycle.read_instance_state(support.options(data))
+    assert found["changed_versions"] == {"kueue": "0.18.3"}
+    assert "in another version - kueue 0.18.3" in found["lines"]
+
+
 def test_info_of_an_instance_does_without_the_folder_of_a_component_that_is_gone(data: Path, tmp_path: Path) -> None:
     instance = made(data, "run-1")
     marker = instance.marker()

@@ -223,6 +223,15 @@ def test_what_it_will_take_is_said_without_touching_anything(tool, sources) -> N
     assert not sources.cache.exists()
 
 
+def test_a_checkout_is_built_although_others_are_downloaded(tool, sources) -> None:
+    checkout = component_spec.CheckoutSource("/src/tool", "", "0" * 64)
+    from_checkout = dataclasses.replace(tool, name="other", version="1.0+content", source=checkout)
+    elsewhere = dataclasses.replace(sources, url="https://example.com")
+    lines = component_binaries.format_provisioning_costs([tool, from_checkout], elsewhere)
+    assert lines[0] == f"downloading {tool.name} {tool.version}"
+    assert lines[1].startswith("building other 1.0+content with Go, once")
+
+
 def test_too_little_room_is_said_before_a_build(tool, go, sources, monkeypatch) -> None:
     small = type("Usage", (), {"free": 10**8})
     monkeypatch.setattr(go_toolchain.shutil, "disk_usage", lambda _path: small)

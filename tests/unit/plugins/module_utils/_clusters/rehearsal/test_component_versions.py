@@ -63,6 +63,17 @@ def test_another_release_lies_beside_the_component_s_own_and_brings_its_definiti
     assert component_versions.changed_versions([kueue, other]) == {"kueue": version}
 
 
+def test_what_publishers_and_debian_have_is_not_of_a_checkout(tmp_path: Path) -> None:
+    for name in ("etcd", "kwok"):
+        component = component_spec.load_component(COMPONENTS / name)
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "go.mod").write_text(f"module {component.build.module}\n")
+        assert component.build.published
+        build = component_versions.apply_versions(component, {}, {name: str(folder)}).build
+        assert (build.published, build.debian) == (None, {})
+
+
 @pytest.mark.parametrize("version", ["", "own", "vown"])
 def test_the_own_release_is_no_other_version(kueue: RehearsalComponent, version: str) -> None:
     given = version.replace("own", kueue.version)
