@@ -140,7 +140,7 @@ processes:
   type: list
   elements: dict
 changed_versions:
-  description: Version of each component that is not of its own release.
+  description: Version of each component that runs in another version than its component.yml names.
   returned: when there is an instance
   type: dict
   sample: {kueue: 0.18.3}

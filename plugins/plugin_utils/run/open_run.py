@@ -263,7 +263,8 @@ class SettingsSession:
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
         settings = directory / recorded_settings.SETTINGS
-        recorded_settings.refuse_foreign_values(settings, self.context.catalogue.settings, self.context.templates())
+        known = self.context
+        recorded_settings.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
         self.say(
             f"Run {run_record.read_record(directory)['id']} is still running; this is the report of the results so far."
         )
@@ -272,7 +273,7 @@ class SettingsSession:
     def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
         creates = not set(chosen) <= resumed_extra_vars.QUIET
         request, notes = recorded_settings.read_request(
-            directory, self.context.templates(), self.context.extra, creates
+            directory, self.context.templates(), self.context.programs(), self.context.extra, creates
         )
         for line in notes:
             self.say(f"  warning: {line}")

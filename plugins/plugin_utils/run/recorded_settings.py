@@ -6,7 +6,8 @@
 Run directories are copied, shared and downloaded, so whoever can write a file in one must not be able to run code. The
 templates of a request come from role defaults, the inventory, presets and ``-e``. In a later session each is matched
 with these sources, setting by setting. For one that they do not have any more, the value that it had in the earlier
-session takes its place: settings.yml holds it as data.
+session takes its place: settings.yml holds it as data. What a setting names to be run on this machine is refused
+unless one of these sources names it, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import dotted_paths, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    dotted_paths,
+    setting_programs,
+    setting_templates,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
 #: Setting -> the templates that code gives it.
@@ -29,18 +34,20 @@ _NO_VALUE = object()
 
 
 def read_request(
-    directory: Path, known: KnownTemplates, extra: Collection[str], creates: bool
+    directory: Path, known: KnownTemplates, programs: Collection[str], extra: Collection[str], creates: bool
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a run, and a sentence for each template of it that is not used.
 
-    extra: settings that ``-e`` of this session sets. creates: whether this session creates anything; it must not do so
-    with other values than those of the request. Raises InputError for a template without which it would.
+    programs: texts with which code names programs. extra: settings that ``-e`` of this session sets. creates: whether
+    this session creates anything; it must not do so with other values than those of the request. Raises InputError for
+    a template without which it would, and for a program that only the run directory names.
     """
     path = directory / REQUEST
     request = RequestedSettings.read(setting_templates.load_yaml(path), str(path))
     earlier: dict[str, Any] | None = None
     layers, notes = [], []
     for layer in request.layers:
+        _refuse_foreign_programs(path, layer.values, programs, extra)
         marked = setting_templates.with_known_templates(layer.values, known)
         values = {}
         for key, value in layer.values.items():
@@ -70,14 +77,19 @@ def read_request(
 
 
 def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``-e`` values that a later session needs again: templates of which ``settings`` holds no value."""
+    """Return the ``-e`` values that a later session needs again: programs, and templates without a value.
+
+    settings: the effective settings of this session, which hold the values of the other templates.
+    """
     repeated: dict[str, Any] = {}
     for layer in request.layers:
         if layer.kind in ("extra", "overrides"):
+            programs = {key for key, _text in setting_programs.program_texts(layer.values)}
             values = {
                 key: value
                 for key, value in layer.values.items()
-                if setting_templates.has_template(value) and _value_of_earlier_session(settings, key) is _NO_VALUE
+                if key in programs
+                or (setting_templates.has_template(value) and _value_of_earlier_session(settings, key) is _NO_VALUE)
             }
             repeated |= values if layer.kind == "extra" or not values else {"overrides": values}
     return repeated
@@ -102,12 +114,30 @@ def _depends_on_variables(text: str) -> bool:
         return True
 
 
-def refuse_foreign_values(path: Path, names: Collection[str], known: KnownTemplates) -> None:
-    """Raise InputError for a file of variables with another variable than ``names``, or with an unknown template."""
+def _refuse_foreign_programs(
+    path: Path, values: Mapping[str, Any], programs: Collection[str], extra: Collection[str] = ()
+) -> None:
+    """Raise InputError if ``values`` of a file name a program of this machine that is none of ``programs``."""
+    for key, text in setting_programs.program_texts(values):
+        if text not in programs and key not in extra:
+            raise InputError(
+                f"{path}: {key} has '{text}', which no role, preset or inventory and no -e of this session has. "
+                "What this machine would run, build or download is not taken from a run directory alone: "
+                f"give {key} again by -e"
+            )
+
+
+def refuse_foreign_values(path: Path, names: Collection[str], known: KnownTemplates, programs: Collection[str]) -> None:
+    """Raise InputError for a file of variables with another variable than ``names``, an unknown template or program.
+
+    programs: texts with which code names programs, None where no program is run.
+    """
     values = setting_templates.load_yaml(path)
     others = [str(name) for name in values if name not in names]
     if others:
         raise InputError(f"{path}: '{others[0]}' is not a setting that a run writes into this file")
+    if programs is not None:
+        _refuse_foreign_programs(path, values, programs)
     for key, marked in setting_templates.with_known_templates(values, known).items():
         for text in setting_templates.new_unsafe_texts(values[key], marked):
             raise InputError(

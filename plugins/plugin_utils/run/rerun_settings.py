@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    project_role,
+    setting_programs,
+    setting_templates,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read import roles_read
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
     RESERVED,
@@ -35,8 +39,6 @@ _PLACE_SETTINGS = (
     *("run_", "results_history", "results_audit_log", "results_acknowledged", "rehearsal_name", "rehearsal_expires"),
     *("workload_run_on", "workload_driver_", "workload_collect_", "metrics_prometheus", "metrics_token"),
 )
-#: Settings whose texts say what this machine builds or starts, though their type is no path.
-_BUILT_HERE = frozenset({"rehearsal_sources", "rehearsal_binaries", "rehearsal_download_url", "scheduler_checkout"})
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class _RerunRules:
         if setting in RESERVED:
             if name != setting and setting != "matrix":
                 return f"a part of {setting}: give it again"
-            why = next(filter(None, (self.why_left_out(*inner) for inner in _settings_within(name, value))), "")
+            why = next(
+                filter(None, (self.why_left_out(*inner) for inner in setting_programs.settings_within(name, value))), ""
+            )
             return why or self._why_no_data(name, value)
         if known is None:
             return "no setting of this version"
@@ -64,7 +68,7 @@ class _RerunRules:
             return "not read by this project"
         if known.secret or MASK in json.dumps(value):
             return "a secret: give it again"
-        if setting in _BUILT_HERE:
+        if next(setting_programs.program_texts({name: value}), None):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
             return "a path that is not in the bundle: give it again"
@@ -76,19 +80,6 @@ class _RerunRules:
             return "a template, which is never read from a bundle: give it again"
         paths = (text for text in texts if text not in self.copies.values())
         return "a path that is not in the bundle: give it again" if any(map(_is_path_here, paths)) else ""
-
-
-def _settings_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the settings, with their values, that a word such as ``matrix`` sets."""
-    word, _dot, rest = name.partition(".")
-    if word == "matrix" and rest:
-        yield rest, value
-    elif word == "matrix" and isinstance(value, Mapping):
-        yield from ((str(key), values) for key, values in value.items())
-    elif word == "matrix_points" and isinstance(value, list):
-        yield from ((str(key), entry) for point in value if isinstance(point, Mapping) for key, entry in point.items())
-    elif word == "bisect" and isinstance(value, Mapping) and value.get("over"):
-        yield str(value["over"]), [entry for key, entry in value.items() if key != "over"]
 
 
 def _is_path_here(text: str) -> bool:

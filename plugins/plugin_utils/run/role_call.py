@@ -123,10 +123,11 @@ def check_recorded_call(step: Path, context: settings_context.SettingsContext) -
     if not _ENTRY.fullmatch(entry) or not (folder / "tasks" / f"{entry}.yml").is_file():
         raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
-    recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {})
+    programs = context.programs_in_effect()
+    recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
     if (run_dir / recorded_settings.SETTINGS).is_file():
         recorded_settings.refuse_foreign_values(
-            run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates()
+            run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
     return {"role": role, "entry": entry}
 

@@ -73,7 +73,7 @@ def with_known_templates(values: Mapping[str, Any], known: Mapping[str, Collecti
     """
     return {
         key: mark_unsafe(
-            value, lambda text, key=key: not isinstance(text, UnsafeText) and text in known.get(_setting_of(key), ())
+            value, lambda text, key=key: not isinstance(text, UnsafeText) and text in known.get(setting_of(key), ())
         )
         for key, value in values.items()
     }
@@ -94,10 +94,10 @@ def add_templates(known: dict[str, set[str]], values: Mapping[str, Any]) -> None
     for key, value in values.items():
         found = {text for text in texts_in_value(value) if has_template(text)}
         if found:
-            known.setdefault(_setting_of(key), set()).update(found)
+            known.setdefault(setting_of(key), set()).update(found)
 
 
-def _setting_of(key: str) -> str:
+def setting_of(key: str) -> str:
     """Return the setting that a dotted key reaches into."""
     return re.split(r"[.\[]", str(key), maxsplit=1)[0]
 

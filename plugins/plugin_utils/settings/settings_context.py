@@ -9,7 +9,7 @@ A run and the doctor resolve their settings alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from . import (
     preset_definitions,
     project_role,
     resolve_settings,
+    setting_programs,
     setting_templates,
     setting_values,
     settings_catalogue,
@@ -251,6 +252,21 @@ class SettingsContext:
 
     def templates(self) -> dict[str, set[str]]:
         """Return the templates that role defaults, the inventory, presets and ``-e`` give to each setting."""
+        known: dict[str, set[str]] = {}
+        for values in self._trusted_values():
+            setting_templates.add_templates(known, values)
+        return known
+
+    def programs(self) -> set[str]:
+        """Return the texts with which role defaults, the inventory, presets and ``-e`` name programs to run here."""
+        return set().union(*map(setting_programs.known_program_texts, self._trusted_values()))
+
+    def programs_in_effect(self) -> set[str]:
+        """Return the same texts, and those that a new run of this session would have instead of templates."""
+        return self.programs() | setting_programs.known_program_texts(self.effective(self.request()).settings)
+
+    def _trusted_values(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what role defaults, the inventory, presets and ``-e`` set: setting, or dotted key of one -> value."""
         variables = self.variables
         names = [*self.catalogue.settings, *RESERVED]
         presets = preset_definitions.presets_of_project(variables, self.project)
@@ -261,11 +277,7 @@ class SettingsContext:
             *(preset.values for preset in presets),
             *(values for values in [variables.get("overrides")] if isinstance(values, Mapping)),
         ]
-        known: dict[str, set[str]] = {}
-        for values in sources:
-            trusted = values if values is self.defaults else raw_variable_value(values)
-            setting_templates.add_templates(known, trusted)
-        return known
+        yield from (values if values is self.defaults else raw_variable_value(values) for values in sources)
 
     def preset_list(self) -> list[str]:
         """Return the list of all presets if ``-e preset=list`` asks for it."""

@@ -126,7 +126,7 @@ def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalCompone
         raise InputError(f"{where} is module {name}, and {component.name} is built of {module}", setting=SOURCES)
     if any(path.startswith("staging/src/") for path in tree.files):
         raise InputError(
-            f"{where} has modules of its own in staging/src, which would not be built: {component.name} can only be"
+            f"{where} has further modules in staging/src, which would not be built: {component.name} can only be"
             f" built from releases",
             setting=SOURCES,
         )

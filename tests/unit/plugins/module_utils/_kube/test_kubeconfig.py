@@ -359,3 +359,12 @@ def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
     path.write_text(json.dumps(config))
     with pytest.raises(InputError, match="exec"):
         kubeconfig.render_standalone_kubeconfig(path)
+
+
+def test_no_program_is_run_for_a_kubeconfig_in_a_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "run.yml").write_text("")
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}}
+    (tmp_path / "clusters").mkdir()
+    with pytest.raises(InputError, match="run directory .*, of which nothing is executed"):
+        load_context_access(write(tmp_path / "clusters", {}, user))
+    assert load_context_access(write(tmp_path / "clusters", {}, {"token": "t"})).held == "Bearer t"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -178,8 +179,8 @@ def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) ->
 TRAP = "{{ lookup('ansible.builtin.pipe', 'touch %s; echo 3') }}"
 
 
-def poisoned(directory: Path, name: str, text: str, *files: str) -> None:
-    """Let a stranger write a template into files of a run."""
+def poisoned(directory: Path, name: str, text: Any, *files: str) -> None:
+    """Let a stranger write a value into files of a run."""
     for path in (directory / file for file in files):
         document = setting_templates.load_yaml(path)
         values = document["layers"][-1]["values"] if file_is_request(path) else document
@@ -240,6 +241,34 @@ def test_a_template_that_waits_for_the_run_is_given_again_by_the_give_back_comma
     assert any("fine_tuning_namespace is left out" in line for line in lines(later))
     session(tmp_path, ["cluster"], {"run_dir": str(directory), **given}).begin()
     assert "ft-{{ run_id }}" in (directory / "settings.yml").read_text()
+
+
+@pytest.mark.parametrize("tags", [["cluster"], ["cleanup", "release"], ["report"]])
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("rehearsal_components", ["trainer", "/tmp/mine"], "rehearsal_components has '/tmp/mine'"),
+        ("rehearsal_binaries", {"etcd": "/tmp/etcd"}, "rehearsal_binaries has 'etcd'"),
+        ("cluster_installer", "/tmp/installer", "cluster_installer has '/tmp/installer'"),
+        ("matrix", {"rehearsal_sources.kueue": ["/tmp/a", "/tmp/b"]}, "matrix has '/tmp/a'"),
+        ("matrix_points", [{"rehearsal_sources": {"kueue": "/tmp/b"}}], "matrix_points has 'kueue'"),
+    ],
+)
+def test_a_program_that_only_the_run_directory_names_is_not_run(
+    tmp_path: Path, tags: list[str], name: str, value: Any, shown: str
+) -> None:
+    directory = opened(tmp_path)
+    poisoned(directory, name, value, "request.yml")
+    with pytest.raises(InputError, match=re.escape(shown)) as refused:
+        session(tmp_path, tags, {"run_dir": str(directory)}).begin()
+    assert f"give {name} again by -e" in str(refused.value)
+
+
+def test_a_program_of_the_first_session_is_given_again_by_the_give_back_command(tmp_path: Path) -> None:
+    given = {"rehearsal_cache_dir": str(tmp_path / "cache")}
+    directory = opened(tmp_path, extra=given)
+    assert json.dumps(given) in shlex.split((directory / "GIVE_BACK").read_text())
+    session(tmp_path, ["cleanup"], {"run_dir": str(directory), **given}).begin()
 
 
 @pytest.mark.parametrize(

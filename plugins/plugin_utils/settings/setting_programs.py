@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings that name what this machine runs, builds, or downloads to run.
+
+Whoever can write such a value can run a program here. It is therefore used only from where templates are: role
+defaults, the inventory, presets and ``-e``, but not from a run directory or a bundle alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import setting_templates, setting_values
+
+PROGRAMS = frozenset(
+    {
+        *("cluster_installer", "cluster_installer_mirror", "cluster_installer_checksum"),
+        *("cluster_managed_ocm", "cluster_managed_rosa", "metrics_prometheus"),
+        *("rehearsal_binaries", "rehearsal_binaries_dir", "rehearsal_cache_dir", "rehearsal_components"),
+        *("rehearsal_download_url", "rehearsal_sources", "scheduler_checkout"),
+    }
+)
+#: Those of which a plain name means something that this collection has.
+_NAMES_ARE_SAFE = frozenset({"rehearsal_components"})
+
+
+def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield key and text of each program that ``values`` name. values: setting, dotted key or word -> value."""
+    for key, value in values.items():
+        for name, part in [(str(key), value), *settings_within(str(key), value)]:
+            setting = setting_templates.setting_of(name)
+            if setting in PROGRAMS:
+                for text in setting_templates.texts_in_value(part):
+                    if text and not (setting in _NAMES_ARE_SAFE and _is_plain_name(text)):
+                        yield str(key), text
+
+
+def known_program_texts(values: Mapping[str, Any]) -> set[str]:
+    """Return the programs that trusted values name, as written and as an absolute path."""
+    texts = {text for _key, text in program_texts(values)}
+    return texts | {setting_values.absolute_path(text) for text in texts}
+
+
+def settings_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the settings, with their values, that a word such as ``matrix`` sets."""
+    word, _dot, rest = name.partition(".")
+    if word == "matrix" and rest:
+        yield rest, value
+    elif word in ("matrix", "overrides") and isinstance(value, Mapping):
+        yield from ((str(key), values) for key, values in value.items())
+    elif word == "matrix_points" and isinstance(value, list):
+        yield from ((str(key), entry) for point in value if isinstance(point, Mapping) for key, entry in point.items())
+    elif word == "bisect" and isinstance(value, Mapping) and value.get("over"):
+        yield str(value["over"]), [entry for key, entry in value.items() if key != "over"]
+
+
+def _is_plain_name(text: str) -> bool:
+    return not any(sign in text for sign in "/~.$") and not setting_templates.looks_like_template(text)
