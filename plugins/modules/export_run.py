@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: export_run
-short_description: Export a run to S3, to OpenSearch, or as files for CI
+short_description: Export a run to S3, OpenSearch, MLflow, a receiver of traces, or as files for CI
 version_added: 0.1.0
 description:
   - Searches the whole run directory for secrets first and exports nothing if it finds one; the error names file and
@@ -34,7 +34,7 @@ attributes:
     details: What changes is known only to the server that receives it.
   idempotent:
     support: partial
-    details: With O(target=opensearch) a second call writes the same documents again.
+    details: With O(target=opensearch) and O(target=otlp) a second call writes the same documents and traces again.
 options:
   target:
     description:
@@ -44,15 +44,20 @@ options:
       - V(opensearch) creates an index template, then writes one document for the run to C(<prefix>-runs) and one for
         each KPI of each test point to C(<prefix>-kpis). The ids of the documents are stable, so that a second export
         replaces the first.
+      - V(mlflow) writes each point as a run of an experiment, with settings as parameters and KPIs as metrics. A second
+        export finds the runs again and writes only what differs.
+      - V(otlp) sends the workloads as traces, with a span for each stage, by OTLP over HTTP with JSON. A second export
+        sends the same ids.
       - V(ci) writes O(junit) and O(textfile).
       - The address of an upload is recorded in C(run.yml).
     type: str
-    choices: [s3, opensearch, ci]
+    choices: [s3, opensearch, mlflow, otlp, ci]
     required: true
   url:
     description:
       - For V(s3), C(s3://bucket/prefix). The run is uploaded to a folder below it with the name of its directory.
-      - For V(opensearch), the address of the server. C(http) is allowed for servers on this machine only.
+      - For V(opensearch) and V(mlflow), the address of the server. For V(otlp), that of the receiver, to which
+        C(/v1/traces) is appended. C(http) is allowed for servers on this machine only.
     type: str
     default: ''
   acl:
@@ -68,8 +73,16 @@ options:
     description: Prefix of the names of the indexes and of the template in OpenSearch.
     type: str
     default: seatrial
+  experiment:
+    description: Name of the experiment in MLflow, which is created if needed. Empty means the name of the project.
+    type: str
+    default: ''
+  workloads:
+    description: With V(otlp), workloads of each point at most; of more, evenly spaced ones are sent.
+    type: int
+    default: 1000
   user:
-    description: User name of OpenSearch.
+    description: User name of OpenSearch or MLflow.
     type: str
     default: ''
   password:
@@ -77,7 +90,7 @@ options:
     type: str
     default: ''
   token:
-    description: Bearer token of OpenSearch, instead of O(user).
+    description: Bearer token of OpenSearch, MLflow or the receiver of traces, instead of O(user).
     type: str
     default: ''
   junit:
@@ -115,6 +128,20 @@ EXAMPLES = r"""
     password: "{{ lookup('perfscale.seatrial.secret', 'export_opensearch_password') }}"
   no_log: true
 
+- name: Write the points as runs of MLflow
+  perfscale.seatrial.export_run:
+    run_dir: "{{ run_dir }}"
+    target: mlflow
+    url: https://mlflow.example.com
+    token: "{{ lookup('perfscale.seatrial.secret', 'export_mlflow_token') }}"
+  no_log: true
+
+- name: Send the workloads as traces
+  perfscale.seatrial.export_run:
+    run_dir: "{{ run_dir }}"
+    target: otlp
+    url: https://collector.example.com:4318
+
 - name: Write the files for CI
   perfscale.seatrial.export_run:
     run_dir: "{{ run_dir }}"
@@ -126,7 +153,7 @@ EXAMPLES = r"""
 RETURN = r"""
 exported:
   description: Target, address and status of the export, null if the run was not exported.
-  returned: with O(target=s3) and O(target=opensearch)
+  returned: unless O(target=ci)
   type: dict
   sample: {target: s3, address: s3://results/nightly/fine_tuning-light-t1121-k3f9xa, status: valid}
 status:
@@ -135,8 +162,8 @@ status:
   type: str
 counts:
   description:
-    - Numbers of files sent, of unchanged files, and of parts that an earlier upload had sent; or of created and of
-      replaced documents.
+    - Numbers of files sent, of unchanged files, and of parts that an earlier upload had sent; of created and of
+      replaced documents; of created, updated and unchanged runs; or of traces and spans.
   returned: when exported to a server
   type: dict
   sample: {created: 118, updated: 0}
@@ -167,6 +194,8 @@ def main() -> None:
             "part_size": {"type": "int", "default": 16 * 2**20},
             "acl": {"type": "str", "default": "private", "choices": list(s3.ACLS)},
             "index_prefix": {"type": "str", "default": "seatrial"},
+            "experiment": {"type": "str", "default": ""},
+            "workloads": {"type": "int", "default": 1000},
             "user": {"type": "str", "default": ""},
             "password": {"type": "str", "default": "", "no_log": True},
             "token": {"type": "str", "default": "", "no_log": True},
@@ -177,7 +206,7 @@ def main() -> None:
             **ansible_module.PROGRESS,
             **ansible_module.STEP,
         },
-        required_if=[("target", "s3", ["url"]), ("target", "opensearch", ["url"])],
+        required_if=[("target", target, ["url"]) for target in export_run.TARGETS if target != "ci"],
         required_together=[("access_key", "secret_key")],
     )
     ansible_module.run(

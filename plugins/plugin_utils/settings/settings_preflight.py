@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import opensearch, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_transport, opensearch, s3
 
 from . import (
     cluster_settings,
@@ -57,6 +57,8 @@ _EXPORT_CHECKS: dict[str, Callable[[str], object]] = {
     "export_s3_url": s3.parse_s3_url,
     "export_opensearch_url": opensearch.OpenSearchServer,
     "export_opensearch_index_prefix": opensearch.check_index_prefix,
+    "export_mlflow_url": lambda url: http_transport.check_address("MLflow", url, https_only=True),
+    "export_otlp_url": lambda url: http_transport.check_address("the OTLP receiver", url, https_only=True),
 }
 
 

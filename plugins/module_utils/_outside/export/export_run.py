@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export a run: check its status, search it for secrets, upload it. Module export_run calls it."""
+"""Export a run: check its status, search it for secrets, send it. Module export_run calls it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import SKIPPED, Run, counted_attempts
 
-from . import ci_files, opensearch_export
+from . import ci_files, mlflow_export, opensearch_export, otlp_export
 
 Result = dict[str, Any]
 VALID, INVALID = "valid", "invalid"
 LABEL, SKIP = "label", "skip"
-TARGETS = ("s3", "opensearch", "ci")
+TARGETS = ("s3", "opensearch", "mlflow", "otlp", "ci")
 
 #: The run, and the secrets that must not be exported with it (doc fragment _export).
 GATE: dict[str, Any] = {
@@ -56,6 +56,21 @@ def run_export_module(params: Mapping[str, Any], step: Step) -> Result:
         )
         with step.timed("results", "export to OpenSearch"):
             return write_run_to_opensearch(params["run_dir"], server, *gate)
+    if params["target"] == "mlflow":
+        tracking = mlflow_export.MlflowServer(
+            params["url"],
+            params["experiment"],
+            params["user"],
+            params["password"],
+            params["token"],
+            params["ca_file"] or "",
+        )
+        with step.timed("results", "export to MLflow"):
+            return write_run_to_mlflow(params["run_dir"], tracking, *gate)
+    if params["target"] == "otlp":
+        receiver = otlp_export.OtlpReceiver(params["url"], params["token"], params["ca_file"] or "")
+        with step.timed("results", "export of traces"):
+            return send_run_as_traces(params["run_dir"], receiver, params["workloads"], *gate)
     location = s3_location(params, params["url"], acl=params["acl"], part_size=params["part_size"])
     with step.timed("results", "export to S3"):
         return upload_run_to_s3(params["run_dir"], location, *gate, step.reporter(params["progress_file"], "export"))
@@ -176,6 +191,45 @@ def write_run_to_opensearch(
     total = sum(counts.values())
     summary = f"{address}: {formats.format_count(total, 'document')}, {counts['created']} of them new"
     return _completed_export_result("opensearch", address, status, why, summary, True, counts)
+
+
+def write_run_to_mlflow(
+    run_dir: str,
+    server: mlflow_export.MlflowServer,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+) -> Result:
+    """Write the points of a run as runs of an MLflow experiment."""
+    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped_export_result(run, server.url, why)
+    project = str(run.record.get("project") or "")
+    runs = list(mlflow_export.mlflow_runs(run, verdict, status))
+    address, counts = mlflow_export.write_mlflow_runs(server, project, runs)
+    changed = counts["created"] + counts["updated"] > 0
+    summary = f"{address}: {formats.format_count(len(runs), 'run')}, {counts['created']} of them new"
+    return _completed_export_result("mlflow", address, status, why, summary, changed, counts)
+
+
+def send_run_as_traces(
+    run_dir: str,
+    receiver: otlp_export.OtlpReceiver,
+    most: int,
+    secrets: Mapping[str, str],
+    kubeconfigs: Iterable[str],
+    invalid: str,
+) -> Result:
+    """Send the workloads of a run as traces. most: workloads of a point."""
+    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    if status == SKIP:
+        return skipped_export_result(run, receiver.url, why)
+    counts = otlp_export.send_traces(receiver, otlp_export.requests_of_run(run, verdict, status, most))
+    traces, spans = (formats.format_count(counts[f"{kind}s"], kind) for kind in ("trace", "span"))
+    summary = f"{receiver.address}: {traces} with {spans}"
+    if not counts["traces"]:
+        summary = f"{receiver.address}: no trace, because no point of the run has a timeline with a workload"
+    return _completed_export_result("otlp", receiver.address, status, why, summary, counts["traces"] > 0, counts)
 
 
 def _completed_export_result(

@@ -121,6 +121,28 @@ def test_a_number_of_past_runs_out_of_its_bounds_is_refused_in_every_phase(given
             check(phases, None, **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"export_mlflow_url": "mlflow:5000"},
+            r"export_mlflow_url: MLflow: the address is not https://host:port \(set",
+        ),
+        (
+            {"export_mlflow_url": "http://mlflow:5000"},
+            "export_mlflow_url: MLflow: http is allowed for this machine only",
+        ),
+        (
+            {"export_otlp_url": "https://me:word@c"},
+            "export_otlp_url: the OTLP receiver: the address contains a user name",
+        ),
+    ],
+)
+def test_an_address_that_cannot_be_right_is_refused_before_the_run(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(PHASES, None, **given)
+
+
 def test_a_folder_with_another_name_is_suggested(tmp_path: Path) -> None:
     (tmp_path / "nightly").mkdir()
     with pytest.raises(InputError, match=r"nigthly does not exist \(did you mean '.*/nightly'\?\)"):
