@@ -289,8 +289,9 @@ options:
         default: false
   failures:
     description:
-      - Failures that are injected while the load runs, into nodes that run pods of the load, or into such pods. Times,
-        and which nodes fail, follow from O(seed). Requires O(wait) and O(sample).
+      - Failures that are injected while the load runs, into nodes that run pods of the load, into such pods, or into
+        processes of a rehearsal cluster. Times, and which nodes fail, follow from O(seed). Requires O(wait) and
+        O(sample).
       - C(failures.jsonl) in O(point_dir) records each of them before it is injected. All are undone when their time or
         the load is over. After a kill, the next call or the cleanup of the run does so. A repeated call must have the
         same failures and the same seed.
@@ -306,9 +307,20 @@ options:
           - V(pod_killed) is a pod that is deleted without grace. V(container_oom) is a pod whose containers end with
             exit code 137 and reason OOMKilled.
           - V(node_lost), V(gpu_lost) and V(container_oom) are possible only on simulated nodes.
+          - V(controller_restarted) is a process of the control plane that is killed, and started again. V(api_away) is
+            an API server that does not answer. V(etcd_slow) is an etcd whose answers take up to 0.2 s longer. These
+            three are possible only on a rehearsal cluster that the same user has started on the same machine.
         type: str
         required: true
-        choices: [node_lost, node_drained, gpu_lost, pod_killed, container_oom]
+        choices:
+          - node_lost
+          - node_drained
+          - gpu_lost
+          - pod_killed
+          - container_oom
+          - controller_restarted
+          - api_away
+          - etcd_slow
       at:
         description:
           - When they occur, in seconds after the start of the load. Either this or O(failures[].rate) is required.
@@ -328,7 +340,9 @@ options:
         type: float
         default: 0
       duration:
-        description: Time after which the failure of a node is undone, in seconds. V(0) means the end of the load.
+        description:
+          - Time after which the failure of a node or of the control plane is undone, in seconds. V(0) means the end of
+            the load. At most 600 s, and not V(0), for V(api_away) and V(etcd_slow).
         type: float
         default: 60
       selector:
@@ -343,6 +357,21 @@ options:
         description: Share of the nodes or pods that fail together, V(0) to V(1), instead of O(failures[].count).
         type: float
         default: 0
+      by:
+        description:
+          - Label of nodes. All nodes with the same value of it fail together, also those without pods of the load, such
+            as all nodes of a rack. O(failures[].count) and O(failures[].share) are of these values then.
+        type: str
+        default: ''
+      pod_fails:
+        description: Whether a pod of the load on the node, if there is one, ends with exit code 1 when a GPU is lost.
+        type: bool
+        default: false
+      process:
+        description:
+          - Name of the process that is restarted, such as V(jobset). Empty means V(kube-controller-manager).
+        type: str
+        default: ''
   request_timeout:
     description: Timeout for the response to one request, in seconds.
     type: float

@@ -20,7 +20,10 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cluster_lifecycle,
+    instance_processes,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     failure_recoveries,
@@ -108,6 +111,12 @@ def within_patience(look: Callable[[], Any]) -> Any:
     while not (found := look()) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
+
+
+def processes_of(cluster: support.Rehearsal) -> dict[str, int]:
+    """Return name -> pid of the processes of the cluster."""
+    folder = Path(cluster.kubeconfig).parent
+    return {process.name: process.pid for process in instance_processes.list_running_processes(folder)}
 
 
 #: Stage -> resource with its subresource, verbs, part of the user's name.
@@ -227,7 +236,55 @@ def test_a_call_that_is_repeated_after_a_kill_undoes_and_goes_on(world: World) -
     assert within_patience(lambda: nodes_are_whole(world))
 
 
+def test_a_load_goes_on_when_the_api_server_was_away_and_a_controller_was_killed(
+    world: World, cluster: support.Rehearsal
+) -> None:
+    failures = [
+        {"kind": "api_away", "at": [4.0], "duration": 5.0},
+        {"kind": "pod_killed", "at": [5.0]},
+        {"kind": "controller_restarted", "at": [12.0], "duration": 3.0},
+    ]
+    controllers = processes_of(cluster)["kube-controller-manager"]
+    options = {**load(4, *failures), "count": 14, "arrival": {"type": "constant", "rate": 1}, "breaker_latency": 0.5}
+    found = world.submit(**options)
+    assert found["counts"]["succeeded"] == 14, found
+    assert found["failures"]["api_away"] == 1 and found["failures"]["controller_restarted"] == 1
+    undone = world.rows("failures", "undone")
+    assert [row["changed"] for row in undone] == [True, True]
+    assert processes_of(cluster)["kube-controller-manager"] != controllers
+    seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
+    away, restarted = seen.outages
+    assert 5 <= away.back[1] - away.injected[0] < 7 and 3 <= restarted.back[1] - restarted.injected[0] < 5
+    injected = {row["number"]: row for row in world.rows("failures", "injected")}
+    begin, end = injected[0]["answered"], undone[0]["sent"]
+    answers = [row["answered"] for row in world.rows("ledger", "attempt") if row.get("answered")]
+    assert not [moment for moment in answers if begin < moment < end], "it answered while it was away"
+    assert injected[1]["sent"] >= end, "a pod is killed when the API server is back"
+
+
+def test_a_kill_while_the_control_plane_fails_leaves_one_that_works(world: World, cluster: support.Rehearsal) -> None:
+    failures = [
+        {"kind": "controller_restarted", "at": [2.0], "duration": 500.0},
+        {"kind": "api_away", "at": [3.0], "duration": 500.0},
+    ]
+    process = world.start(**load(30, *failures))
+    path = world.point_dir / "failures.jsonl"
+    enough = within_patience(lambda: path.exists() and path.read_bytes().count(b'"injected"') >= 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert enough, path.read_text() if path.exists() else "nothing was injected"
+    assert "kube-controller-manager" not in processes_of(cluster)
+    world.client.request("GET", "/readyz")  # it goes on although nobody has undone it
+    spec = run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder))
+    run_cleanup.run(spec, Step(None))
+    assert "kube-controller-manager" in processes_of(cluster)
+    assert {row["target"] for row in world.rows("failures", "undone")} == {"kube-apiserver", "kube-controller-manager"}
+    assert world.client.list(world.client.kind("batch/v1", "Job"), world.namespace)[0] == []
+
+
 def test_a_failure_that_no_node_can_have_is_refused_before_anything_is_created(world: World) -> None:
+    found = world.submit(**load(5, {"kind": "controller_restarted", "at": [1.0], "process": "kube-schedular"}))
+    assert found["failed"] == "InputError" and "did you mean 'kube-scheduler'?" in found["msg"]
     found = world.submit(**load(5, {"kind": "node_lost", "at": [1.0], "selector": "rack=none"}))
     assert found["failed"] == "InputError" and "no node has the labels 'rack=none'" in found["msg"]
     assert world.names() == [] and not (world.point_dir / "failures.jsonl").exists()

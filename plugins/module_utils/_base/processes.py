@@ -74,6 +74,21 @@ def executable_of(pid: int) -> str | None:
         return None
 
 
+def command_of(pid: int) -> list[str]:
+    """Return program and arguments of a process; empty if it has ended or we may not read them."""
+    try:
+        raw = (ROOT / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(argument) for argument in raw.split(b"\0")[:-1]]
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped by a signal (job control)."""
+    fields = _read_proc_stat(pid)
+    return fields is not None and fields[0] == "T"
+
+
 def environment_of(pid: int) -> dict[str, str]:
     """Return the environment with which a process was started; empty if it has ended or we may not read it."""
     path = ROOT / str(pid) / "environ"
@@ -254,6 +269,17 @@ def reap_child_process(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         pass
+
+
+def resume(process: ProcessReference) -> bool:
+    """Let a stopped process go on (SIGCONT); return whether it was stopped."""
+    handle = _ProcessHandle(process)
+    try:
+        stopped = handle.is_alive() and is_stopped(process.pid)
+        handle.send(signal.SIGCONT, False)
+        return stopped
+    finally:
+        handle.close()
 
 
 def terminate_processes(

@@ -133,7 +133,7 @@ LOAD: dict[str, dict[str, Any]] = {
                 {
                     "number": COUNT,
                     "kind": TEXT,
-                    "target": TEXT,  # a node, or namespace/name of a pod
+                    "target": TEXT,  # a node, namespace/name of a pod, or a process of the control plane
                     "mark": TEXT,
                     "server": TEXT,
                     "duration": MOMENT,

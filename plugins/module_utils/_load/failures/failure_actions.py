@@ -19,16 +19,22 @@ from math import ceil
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
+from . import control_plane
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
     LONGEST,
     NODE_DRAINED,
     NODE_LOST,
+    OF_CONTROL_PLANE,
     OF_NODES,
     SIMULATED_ONLY,
     PlannedFailure,
@@ -46,13 +52,17 @@ _PAUSE = 1.0
 _PATIENCE = 10.0
 
 
-def check_nodes(client: Client, failures: Sequence[PlannedFailure]) -> None:
-    """Raise InputError for a failure that no node of the cluster can have, or whose selector is none."""
-    for kind, selector in sorted({(failure.kind, failure.selector) for failure in failures}):
+def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
+    """Raise InputError for a failure that the cluster or no node of it can have, or whose selector is none."""
+    control_plane.check_processes(client.access.server, failures)
+    targets = {(failure.kind, failure.selector, failure.by) for failure in failures if failure.process == ""}
+    for kind, selector, by in sorted(targets):
         # A selector of pods is sent here too, because the server says whether it is one.
         nodes = _list_nodes(client, kind, selector)
         if kind in OF_NODES and not nodes:
             raise InputError(f"failures: no node has the labels '{selector}' of a {kind}")
+        if by:
+            _check_label(nodes, by, kind)
         if kind not in OF_NODES and selector:
             nodes = _list_nodes(client, kind, "")
         simulated = [node for node in nodes if label_value(node, run_labels.SIMULATED)]
@@ -66,6 +76,14 @@ def check_nodes(client: Client, failures: Sequence[PlannedFailure]) -> None:
         if kind == GPU_LOST and not any(map(count_gpus, simulated)):
             where = f" with the labels '{selector}'" if selector else ""
             raise InputError(f"failures: no simulated node{where} offers a GPU ({GPU}) that a {kind} could take")
+
+
+def _check_label(nodes: Sequence[dict[str, Any]], label: str, kind: str) -> None:
+    known = {name for node in nodes for name in node["metadata"].get("labels") or ()}
+    if label not in known:
+        raise InputError(
+            f"failures: by of a {kind} is '{label}', and no node has this label{suggest_similar_name(label, known)}"
+        )
 
 
 def _list_nodes(client: Client, kind: str, selector: str) -> list[dict[str, Any]]:
@@ -103,6 +121,8 @@ def count_gpus(node: dict[str, Any]) -> int:
 
 def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
+    if kind in OF_CONTROL_PLANE:
+        return control_plane.read_process_state(client.access.server, name)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -123,7 +143,9 @@ def inject(
     """
     name = failure["target"]
     left: list[Pod] = []
-    if failure["kind"] == NODE_LOST:
+    if failure["kind"] in OF_CONTROL_PLANE:
+        control_plane.inject(failure)
+    elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
         # The lease counts from its last renewal, which stays: a new one would show that the node is alive.
@@ -138,9 +160,11 @@ def inject(
         _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: failure["mark"]}}})
         less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
         _patch(client, f"{_node_path(client, name)}/status", {"status": less})
+        for namespace, pod in pods:  # with pod_fails, as a program does whose GPU fell off the bus
+            _end_containers(client, namespace, pod, 1, "Error")
     elif failure["kind"] == CONTAINER_OOM:
         for namespace, pod in pods:
-            _end_containers(client, namespace, pod)
+            _end_containers(client, namespace, pod, 137, "OOMKilled")
     else:
         for namespace, pod in pods:
             client.delete(client.kind("v1", "Pod"), pod, namespace, {"gracePeriodSeconds": 0})
@@ -149,6 +173,8 @@ def inject(
 
 def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
+    if failure["kind"] in OF_CONTROL_PLANE:
+        return control_plane.undo(failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)
@@ -236,14 +262,14 @@ def _evict(client: Client, pods: list[Pod], patience: float, halted: Callable[[]
         time.sleep(_PAUSE)
 
 
-def _end_containers(client: Client, namespace: str, name: str) -> None:
-    """Write what a kubelet writes when the kernel has killed the containers of a pod that is not restarted."""
+def _end_containers(client: Client, namespace: str, name: str, code: int, reason: str) -> None:
+    """Write what a kubelet writes when the containers of a pod that is not restarted have ended."""
     kind = client.kind("v1", "Pod")
     pod = client.get(kind, name, namespace)
     if pod is None or pod["status"].get("phase") != "Running":
         return
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    killed = {"exitCode": 137, "reason": "OOMKilled", "message": "simulated", "finishedAt": now}
+    killed = {"exitCode": code, "reason": reason, "message": "simulated", "finishedAt": now}
     containers = [
         {**status, "ready": False, "started": False, "state": {"terminated": killed}}
         for status in pod["status"].get("containerStatuses") or ()

@@ -24,17 +24,30 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
 from . import failure_actions, failure_ledger
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
-from .failure_schedule import CONTAINER_OOM, GPU_LOST, OF_NODES, SIMULATED_ONLY, PlannedFailure, choose_targets
+from .failure_schedule import (
+    API_AWAY,
+    CONTAINER_OOM,
+    GPU_LOST,
+    OF_CONTROL_PLANE,
+    OF_NODES,
+    OF_PODS,
+    SIMULATED_ONLY,
+    UNDONE_LATER,
+    PlannedFailure,
+    choose_targets,
+)
 
 _TIMEOUT = 30.0
 #: Pause before the nodes are watched again, seconds.
 _PAUSE = 1.0
+#: Seconds after the end of a failure of the control plane in which it may still be slow.
+_AFTERMATH = 10.0
 #: Number and target of an injected failure.
 Key = tuple[int, str]
 
@@ -64,6 +77,8 @@ class FailureInjector:
         self._error: Exception | None = None
         self._open: dict[Key, dict[str, Any]] = {}
         self._busy: Key | None = None  # what the thread of the failures injects or undoes
+        self._away_until = 0.0  # time.monotonic(), of the API server
+        self._ailing_until = 0.0  # time.monotonic(), of the control plane
         self.injected: Counter[str] = Counter()  # by kind
         self.skipped = 0
 
@@ -138,6 +153,11 @@ class FailureInjector:
         """Return how many failures were injected, by kind, and how many were skipped."""
         return {**dict(self.injected), **({"skipped": self.skipped} if self.skipped else {})}
 
+    def control_plane_ails(self) -> bool:
+        """Return whether the control plane answers late, or not at all, because of a failure of this load."""
+        now = time.monotonic()
+        return now < self._ailing_until or any(row["kind"] in OF_CONTROL_PLANE for row in list(self._open.values()))
+
     # The threads
 
     def _start(self, name: str, target: Callable[[], None]) -> None:
@@ -152,7 +172,7 @@ class FailureInjector:
         thread.start()
 
     def _serve(self, started: float) -> None:
-        """Inject and undo, each at its time."""
+        """Inject and undo, each at its time; what needs the API server is put off while that is away."""
         todo = {failure.number: failure for failure in self._planned}
         #: (time, number, target to undo); without a target the failure is injected
         due = [(started + failure.at, number, "") for number, failure in todo.items()]
@@ -162,18 +182,25 @@ class FailureInjector:
             if self._halt.wait(max(0.0, at - time.monotonic())):
                 return
             heapq.heappop(due)
+            failure = todo[number]
+            if failure.kind not in OF_CONTROL_PLANE and time.monotonic() < self._away_until:
+                heapq.heappush(due, (self._away_until, number, target))
+                continue
             if target:
                 self._undo((number, target))
                 continue
-            failure = todo[number]
             for name in self._inject(failure, at):
                 if failure.duration:
                     heapq.heappush(due, (time.monotonic() + failure.duration, number, name))
 
     def _inject(self, failure: PlannedFailure, intended: float) -> list[str]:
         """Inject a failure into each of its targets; return the targets that have to be undone."""
-        pods = self._pods(failure)
-        targets = choose_targets(failure, self._candidates(failure, pods), self._seed)
+        if failure.kind in OF_CONTROL_PLANE:
+            pods: list[dict[str, str]] = []
+            targets = [failure.process] if failure.process not in {target for _number, target in self._open} else []
+        else:
+            pods = self._pods(failure)
+            targets = self._targets(failure, pods)
         if not targets:
             self.skipped += 1
             reason = _why_skipped(failure)
@@ -183,8 +210,10 @@ class FailureInjector:
             if self._halt.is_set():
                 break
             hit = [pod for pod in pods if target in (pod["node"], f"{pod['namespace']}/{pod['name']}")]
+            if failure.kind == GPU_LOST:
+                hit = hit[:1] if failure.pod_fails else []
             self._inject_into(failure, target, hit, intended)
-            if failure.kind in OF_NODES:
+            if failure.kind in UNDONE_LATER:
                 undone_later.append(target)
         return undone_later
 
@@ -204,9 +233,11 @@ class FailureInjector:
         self._busy = key
         self._write(row)
         self._log_sync()
-        if failure.kind in OF_NODES:
+        if failure.kind in UNDONE_LATER:
             self._open[key] = row
         sent = time.monotonic()
+        if failure.kind == API_AWAY:
+            self._away_until = sent + failure.duration + _PAUSE
         places = [(pod["namespace"], pod["name"]) for pod in hit]
         left = failure_actions.inject(self._client, row, places, self._halt.is_set)
         self._busy = None
@@ -239,21 +270,33 @@ class FailureInjector:
             and (failure.kind != CONTAINER_OOM or pod["spec"].get("restartPolicy") == "Never")
         ]
 
-    def _candidates(self, failure: PlannedFailure, pods: list[dict[str, str]]) -> list[str]:
-        """Return what a failure may hit: nodes that run pods of the load and have no failure, or such pods."""
+    def _targets(self, failure: PlannedFailure, pods: list[dict[str, str]]) -> list[str]:
+        """Return what a failure hits, of nodes that run pods of the load and have no failure, or of such pods.
+
+        With ``by``, all nodes that can fail and have the same value of this label as one of these.
+        """
         selector = failure.selector if failure.kind in OF_NODES else ""
         nodes = self._client.list(self._client.kind("v1", "Node"), label_selector=selector)[0]
-        names = {node["metadata"]["name"] for node in nodes if failure_actions.can_fail(node, failure.kind)}
-        # A lost node is Ready until the node controller has noticed it.
-        names -= {target for _number, target in self._open}
-        if failure.kind not in OF_NODES:
-            return [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["node"] in names]
-        return sorted(names & {pod["node"] for pod in pods})
+        able = {node["metadata"]["name"]: node for node in nodes if failure_actions.can_fail(node, failure.kind)}
+        for _number, target in self._open:
+            able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
+        if failure.kind in OF_PODS:
+            places = [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["node"] in able]
+            return choose_targets(failure, places, self._seed)
+        used = set(able) & {pod["node"] for pod in pods}
+        if not failure.by:
+            return choose_targets(failure, sorted(used), self._seed)
+        values = {name: label_value(node, failure.by) for name, node in able.items()}
+        chosen = choose_targets(failure, sorted({values[name] for name in used} - {""}), self._seed)
+        return sorted(name for name, value in values.items() if value in chosen)
 
     def _undo(self, key: Key) -> None:
         if self._log is not None:
             self._busy = key
-            failure_ledger.undo_failure(self._client, self._open[key], self._log, self._clock)
+            row = self._open[key]
+            failure_ledger.undo_failure(self._client, row, self._log, self._clock)
+            if row["kind"] in OF_CONTROL_PLANE:
+                self._away_until, self._ailing_until = 0.0, time.monotonic() + _AFTERMATH
             del self._open[key]
             self._busy = None
 
@@ -307,11 +350,14 @@ def _node_state(node: dict[str, Any]) -> dict[str, Any]:
 
 def _why_skipped(failure: PlannedFailure) -> str:
     """Return why a failure had no target."""
+    if failure.kind in OF_CONTROL_PLANE:
+        return f"{failure.process} has a failure that is not over"
     simulated = "simulated " if failure.kind in SIMULATED_ONLY else ""
     gpus = " with GPUs" if failure.kind == GPU_LOST else ""
     labels = f" with the labels '{failure.selector}'" if failure.selector else ""
     node = f"{simulated}node{gpus}"
     if failure.kind in OF_NODES:
-        return f"no {node}{labels} that is Ready and has no failure runs a pod of the load"
+        label = f" and label {failure.by}" if failure.by else ""
+        return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load"
     policy = " and restartPolicy Never" if failure.kind == CONTAINER_OOM else ""
     return f"no pod of the load{labels}{policy} runs on a {node} that is Ready and has no failure"

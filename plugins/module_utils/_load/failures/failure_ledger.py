@@ -16,12 +16,17 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    ApiError,
+    InputError,
+    SeatrialError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import failure_actions
-from .failure_schedule import OF_NODES, PlannedFailure
+from .failure_schedule import OF_CONTROL_PLANE, UNDONE_LATER, PlannedFailure
 
 SCHEMA = "failures/1"
 FILE = "failures.jsonl"
@@ -35,7 +40,7 @@ def open_failures(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     left: dict[tuple[int, str], dict[str, Any]] = {}
     for row in rows:
         key = (row.get("number", -1), row.get("target", ""))
-        if row["type"] == INJECT and row["kind"] in OF_NODES:
+        if row["type"] == INJECT and row["kind"] in UNDONE_LATER:
             left[key] = row
         elif row["type"] == UNDONE:
             left.pop(key, None)
@@ -55,7 +60,7 @@ def check_schedule(point_dir: Path, planned: Sequence[PlannedFailure], seed: int
             continue
         if row["seed"] != seed:
             raise InputError(f"{path} has failures with seed {row['seed']}, and seed is {seed}: use a new run")
-        if row["failures"] != [failure.row() for failure in planned]:
+        if [PlannedFailure(**failure) for failure in row["failures"]] != list(planned):
             raise InputError(
                 f"failures: {path} has those of an earlier call, which differ: repeat it as it was, or use a new run"
             )
@@ -64,14 +69,14 @@ def check_schedule(point_dir: Path, planned: Sequence[PlannedFailure], seed: int
 def undo_failures(client: Client, rows: Iterable[dict[str, Any]], log: JsonlAppender, clock: MonotonicWallClock) -> int:
     """Undo each failure, whether or not another one can be undone; return how many changed something.
 
-    Raises the first AccessError or ApiError at the end.
+    Those of the control plane are the first, because the others need it. Raises the first SeatrialError at the end.
     """
     changed = 0
-    first: AccessError | ApiError | None = None
-    for row in rows:
+    first: SeatrialError | None = None
+    for row in sorted(rows, key=lambda row: row["kind"] not in OF_CONTROL_PLANE):
         try:
             changed += undo_failure(client, row, log, clock)
-        except (AccessError, ApiError) as error:
+        except SeatrialError as error:
             first = first or error
     if first is not None:
         raise first
@@ -97,7 +102,7 @@ def undo_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock:
 def give_back(client: Client, point_dir: Path, say: Callable[[str], None]) -> int:
     """Undo what a killed load left open in a point, on this API server; return how many of them changed something.
 
-    Raises OwnershipError; the first AccessError or ApiError, after it has tried to undo each failure.
+    Raises OwnershipError; the first SeatrialError of an undoing, after it has tried to undo each failure.
     """
     path = point_dir / FILE
 

@@ -22,14 +22,25 @@ NODE_DRAINED = "node_drained"
 POD_KILLED = "pod_killed"
 #: The containers of a pod on a simulated node end with exit code 137, reason OOMKilled.
 CONTAINER_OOM = "container_oom"
-#: A simulated node offers one GPU less.
+#: A simulated node offers one GPU less; with pod_fails, the containers of a pod on it end, too.
 GPU_LOST = "gpu_lost"
+#: A process of a rehearsal cluster is killed, and started again.
+CONTROLLER_RESTARTED = "controller_restarted"
+#: The API server of a rehearsal cluster answers nothing: it is stopped, and goes on later.
+API_AWAY = "api_away"
+#: The etcd of a rehearsal cluster is stopped for most of the time.
+ETCD_SLOW = "etcd_slow"
 OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM)
-KINDS = (*OF_NODES, *OF_PODS)
+OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, API_AWAY, ETCD_SLOW)
+KINDS = (*OF_NODES, *OF_PODS, *OF_CONTROL_PLANE)
+#: Kinds that have to be undone. What happens to a pod is left to its controller.
+UNDONE_LATER = (*OF_NODES, *OF_CONTROL_PLANE)
 #: Kinds that only a simulated node can have, because KWOK lets anybody write what a kubelet would.
 SIMULATED_ONLY = (NODE_LOST, CONTAINER_OOM, GPU_LOST)
-#: Most failures of one load, and longest time in seconds.
-MOST, LONGEST = 10_000, 86_400.0
+#: What a process of these kinds is called; of others, option ``process`` says it.
+PROCESSES = {API_AWAY: "kube-apiserver", ETCD_SLOW: "etcd", CONTROLLER_RESTARTED: "kube-controller-manager"}
+#: Most failures of one load, and longest time in seconds; longest time for which an API server is away or slow.
+MOST, LONGEST, LONGEST_AWAY = 10_000, 86_400.0, 600.0
 
 #: Options of one entry of the setting, as in a module's argument_spec.
 OPTIONS: dict[str, Any] = {
@@ -42,12 +53,27 @@ OPTIONS: dict[str, Any] = {
     "selector": {"type": "str", "default": ""},
     "count": {"type": "int", "default": 1},
     "share": {"type": "float", "default": 0},
+    "by": {"type": "str", "default": ""},
+    "pod_fails": {"type": "bool", "default": False},
+    "process": {"type": "str", "default": ""},
+}
+#: Options that only some kinds have.
+_ONLY_OF = {
+    "selector": (*OF_NODES, *OF_PODS),
+    "share": (*OF_NODES, *OF_PODS),
+    "by": OF_NODES,
+    "pod_fails": (GPU_LOST,),
+    "process": (CONTROLLER_RESTARTED,),
 }
 
 
 @dataclass(frozen=True)
 class PlannedFailure:
-    """One failure. Times in seconds: ``at`` after the start of the load, ``duration`` until it is undone."""
+    """One failure. Times in seconds: ``at`` after the start of the load, ``duration`` until it is undone.
+
+    count, share: of nodes or pods; with ``by`` of the values that nodes have of this label. process: of the control
+    plane.
+    """
 
     number: int
     kind: str
@@ -56,6 +82,9 @@ class PlannedFailure:
     selector: str
     count: int
     share: float
+    by: str = ""
+    pod_fails: bool = False
+    process: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return the failure as in the file of failures."""
@@ -82,6 +111,9 @@ def schedule_failures(
             entry["selector"],
             entry["count"],
             entry["share"],
+            entry["by"],
+            entry["pod_fails"],
+            entry["process"] or PROCESSES.get(entry["kind"], ""),
         )
         for number, (at, _place, entry) in enumerate(times)
     ]
@@ -103,6 +135,13 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}: at has {at:g}, it must be 0 to {LONGEST:,.0f} s")
     if not 1 <= entry["count"] <= MOST:
         raise InputError(f"{where}: count is {entry['count']}, it must be 1 to {MOST:,}")
+    for name, kinds in _ONLY_OF.items():
+        if entry[name] and entry["kind"] not in kinds:
+            raise InputError(f"{where}: only {', '.join(kinds)} {'have' if len(kinds) > 1 else 'has'} option {name}")
+    if entry["kind"] in (API_AWAY, ETCD_SLOW) and not 0 < entry["duration"] <= LONGEST_AWAY:
+        raise InputError(
+            f"{where}: duration is {entry['duration']:g}, it must be more than 0 and at most {LONGEST_AWAY:g} s"
+        )
 
 
 def _random_times(entry: Mapping[str, Any], seed: int, place: int) -> list[float]:

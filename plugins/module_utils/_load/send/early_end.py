@@ -106,6 +106,10 @@ def require_answer(access: ApiServerAccess, namespace: str, result: str) -> None
         raise AccessError(f"{result}. At its end, the API server gave {probe.trouble}")
 
 
+def _never() -> bool:
+    return False
+
+
 class CircuitBreaker:
     """Probes in its own thread while the ``with`` block runs. ``reason``: why the load has to end; empty until then."""
 
@@ -115,14 +119,19 @@ class CircuitBreaker:
         namespace: str,
         limit: float,
         look_at: Callable[[Client, str], ApiServerProbe] = probe_server,
+        excused: Callable[[], bool] | None = None,
     ) -> None:
-        """``limit``: maximum latency of a probe, seconds; 0 disables the breaker."""
+        """``limit``: maximum latency of a probe, seconds; 0 disables the breaker.
+
+        excused: whether the API server is in trouble because the load itself makes it fail.
+        """
         self.reason = ""
         self.probes: list[float] = []  # latencies, seconds
         self._client = Client(access, timeout=max(5.0, limit * 2))
         self._namespace = namespace
         self._limit = limit
         self._look = look_at
+        self._excused = excused or _never
         self._over = threading.Event()
         self._thread = SignalBlockingThread(target=self._run, name="breaker", daemon=True)
 
@@ -143,7 +152,9 @@ class CircuitBreaker:
             began = time.monotonic()
             probe = self._look(self._client, self._namespace)
             self.probes.append(probe.latency)
-            self.reason = judge.take(probe)
+            # Also of a probe that was sent before the trouble was over.
+            if not self._excused():
+                self.reason = judge.take(probe)
             if self._over.wait(max(0.0, PERIOD - (time.monotonic() - began))):
                 return
 
@@ -162,6 +173,8 @@ class StalledLoad:
     def __init__(self, access: ApiServerAccess, spec: SamplingSpec) -> None:
         self.reasons: list[tuple[int, str]] = []
         self.unschedulable = ""
+        #: Whether the load itself makes the control plane fail: it is not asked meanwhile.
+        self.excused: Callable[[], bool] = _never
         self._client = Client(access, _TIMEOUT)
         self._spec = spec
         self._counts: tuple[int, int] | None = None
@@ -176,7 +189,7 @@ class StalledLoad:
         now = time.monotonic()
         ended = sum(counts.get(name, 0) for name in ("succeeded", "failed", "deleted"))
         progress = (counts.get("running", 0), ended)
-        if unfinished <= 0 or progress[0] or progress != self._counts:
+        if unfinished <= 0 or progress[0] or progress != self._counts or self.excused():
             self._counts, self._pause, self._next = progress, FIRST_CHECK_AFTER, now + FIRST_CHECK_AFTER
             self.reasons = []
         elif now >= self._next:

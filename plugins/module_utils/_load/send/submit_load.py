@@ -132,7 +132,7 @@ class LoadRunner:
         planned = schedule_failures(request.failures, seed)
         if planned:
             failure_ledger.check_schedule(request.point_dir, planned, seed)
-            failure_actions.check_nodes(client, planned)
+            failure_actions.check_cluster(client, planned)
         return planned
 
     def _with_sampler(
@@ -174,6 +174,7 @@ class LoadRunner:
                 try:
                     self._await_watches(sampler, stop)
                     self._open_failures(client, clock, failures)
+                    stall.excused = self.failures.control_plane_ails if self.failures is not None else stall.excused
                     if barrier is not None:
                         barrier.create()
                     self._send(dispatcher, sampler, stop, state, log, clock, past)
@@ -258,8 +259,9 @@ class LoadRunner:
         if self.failures is not None:
             self.failures.begin(started)
         next_sync = time.monotonic() + 1.0
+        excused = self.failures.control_plane_ails if self.failures is not None else None
         with CircuitBreaker(
-            dispatcher.access, self.request.namespace or "default", self.request.breaker_latency
+            dispatcher.access, self.request.namespace or "default", self.request.breaker_latency, excused=excused
         ) as breaker:
             while not dispatcher.done.is_set():
                 stop.check()

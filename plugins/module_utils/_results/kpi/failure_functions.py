@@ -25,15 +25,24 @@ from .estimators import (
     DurationSample,
     parse_quantile,
 )
-from .point_data import KpiValue, NoFigure, PointData, bootstrapped, kpi_function
+from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrapped, kpi_function
 
 #: What a sentence calls a failure that hits pods. Of several kinds a report leads with the last one of these.
 NOUNS = {
+    "gpu_lost": "A lost GPU",
     "container_oom": "A container out of memory",
     "pod_killed": "A killed pod",
     "node_drained": "A drained node",
     "node_lost": "A lost node",
 }
+#: The same of failures of the control plane.
+OUTAGE_NOUNS = {
+    "controller_restarted": "A controller that is killed and comes back after",
+    "etcd_slow": "A slow etcd for",
+    "api_away": "An API server that is away for",
+}
+#: Stages of such a failure: it is undone; all workloads that were due until then run.
+BACK, CAUGHT_UP = OUTAGE_STAGES = ("back", "caught_up")
 
 
 def _needed_failures(data: PointData) -> PointFailures:
@@ -53,6 +62,13 @@ def kinds_of_failures(data: PointData) -> list[str]:
     failures = failures_of_point(data)
     hit = {recovery.kind for recovery in failures.recoveries} if failures else set()
     return [kind for kind in NOUNS if kind in hit]
+
+
+def kinds_of_outages(data: PointData) -> list[str]:
+    """Return the kinds of failures of the control plane, in the order of OUTAGE_NOUNS."""
+    failures = failures_of_point(data)
+    kinds = {outage.kind for outage in failures.outages} if failures else set()
+    return [kind for kind in OUTAGE_NOUNS if kind in kinds]
 
 
 def _chosen(failures: PointFailures, failure: str) -> list[Recovery]:
@@ -124,6 +140,48 @@ def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: 
     gpus = sum(recovery.gpus for recovery in chosen) / max(len(single), 1)
     share = f"{100 * failures.useful / failures.held:.0f} %" if failures.held else "unknown"
     return {"noun": NOUNS.get(failure, "A failure"), "gpus": f"{gpus:.3g}", "goodput": share}
+
+
+@kpi_function
+def outage(data: PointData, stage: str = CAUGHT_UP, quantile: Any = "max", failure: str = "") -> KpiValue:
+    """A quantile of the seconds from a failure of the control plane until ``stage``, over all of this kind.
+
+    stage: back; or caught_up: all workloads run that were due until it was undone, and did not run before it began.
+    """
+    if stage not in OUTAGE_STAGES:
+        raise formats.unknown_value("stage", stage, OUTAGE_STAGES)
+    failures = _needed_failures(data)
+    chosen = [outage for outage in failures.outages if failure in ("", outage.kind)]
+    if not chosen:
+        return KpiValue(None, 0, 0, note="no failure of the control plane was injected", inapplicable=True)
+    np = data.np
+    begin, back = (np.array([getattr(outage, name) for outage in chosen]) for name in ("injected", "back"))
+    until, waiting = back.copy(), 0
+    running = data.pick(("pods_running", "running"))
+    if stage == CAUGHT_UP and running is not None:
+        due = data.span(INTENDED)[0]
+        due = np.where(np.isnan(due), data.span(SENT)[0], due)
+        first, last = data.span(running)
+        for place, (injected, undone) in enumerate(zip(begin, back, strict=True)):
+            # Those that a failed comparison with an unknown time leaves in had not run when the observation ended.
+            waited = (due <= (failures.end if np.isnan(undone[1]) else undone[1])) & ~(last < injected[0])
+            waiting += int(waited.sum())
+            if waited.any():
+                latest = np.argmax(np.where(np.isnan(last[waited]), np.inf, last[waited]))
+                until[place] = np.fmax([first[waited][latest], last[waited][latest]], undone)
+                until[place][np.isnan(last[waited]).any() | np.isnan(undone)] = np.nan
+    middle = until.mean(axis=1) - begin.mean(axis=1)
+    still = np.maximum(failures.end - begin[:, 1], 0.0)
+    sample = DurationSample(
+        middle, until[:, 0] - begin[:, 1], until[:, 1] - begin[:, 0], still, np.ones(len(chosen), dtype=bool)
+    )
+    away = (back.mean(axis=1) - begin.mean(axis=1)).max()
+    labels = {
+        "noun": OUTAGE_NOUNS.get(failure, "A failure of the control plane of"),
+        "away": "an unknown time" if np.isnan(away) else formats.format_duration(float(away)),
+        "waiting": formats.format_count(waiting, "workload"),
+    }
+    return KpiValue.of_estimate(sample.quantile(parse_quantile(quantile)), labels=labels, **_rests(data))
 
 
 @kpi_function

@@ -26,7 +26,7 @@ OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
-STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED = LOOKED_UP = (
+STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED, OUTAGES = LOOKED_UP = (
     "stages",
     "reasons",
     "queues",
@@ -37,6 +37,7 @@ STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILUR
     "clients",
     "failures",
     "failed",
+    "outages",
 )
 JMESPATH = "jmespath"
 #: The definitions in a folder.

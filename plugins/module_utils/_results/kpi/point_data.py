@@ -370,6 +370,7 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
         metrics=captured_metrics(run, point, table, warnings),
         steps=_steps_of_load(point, requests),
         requests=requests,
+        failures=_failures_reader(run, point, []),  # as above
         matrix=_measured_matrix_point(point, training),
     )
 

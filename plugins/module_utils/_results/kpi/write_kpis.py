@@ -36,6 +36,7 @@ from .kpi_definitions import (
     FAILED,
     FAILURES,
     JMESPATH,
+    OUTAGES,
     PRIORITIES,
     QUEUES,
     REASONS,
@@ -113,6 +114,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],
         TEMPLATES: lambda: training_functions.workload_template_names(data),
         FAILURES: lambda: failure_functions.kinds_of_failures(data),
+        OUTAGES: lambda: failure_functions.kinds_of_outages(data),
         FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }

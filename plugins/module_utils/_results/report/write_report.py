@@ -33,6 +33,7 @@ from ..judge import headline
 from ..kpi import point_data
 from ..kpi.point_data import PointData
 from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
+from .failure_plots import draw_failed_ranks, draw_gpu_seconds
 from .measurement_plots import draw_captured_metrics, draw_training_loss
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
@@ -51,6 +52,8 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
     "requests": lambda data, label, gpus: draw_single_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
+    "ranks": lambda data, label, gpus: draw_failed_ranks(data, label),
+    "gpu_seconds": lambda data, label, gpus: draw_gpu_seconds(data, label),
     "counts": lambda data, label, gpus: draw_workload_counts(data, label),
     "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
     "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
@@ -62,6 +65,8 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
 }
 #: The slowest first, so that all processors finish at about the same time.
 LONGEST_FIRST = (
+    "ranks",
+    "gpu_seconds",
     "durations",
     "distributions",
     "raster",

@@ -34,6 +34,8 @@ WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 #: Stages of the node, which only a lost one reaches.
 OF_LOST_NODE = (DETECTED, TAINTED)
 NODE_LOST, NODE_DRAINED, GPU_LOST = "node_lost", "node_drained", "gpu_lost"
+#: Kinds that hit no pods, but the control plane.
+OF_CONTROL_PLANE = ("controller_restarted", "etcd_slow", "api_away")
 
 
 @dataclass
@@ -78,8 +80,21 @@ class Recovery:
 
 
 @dataclass
+class ControlPlaneOutage:
+    """A failure of a process of the control plane. back: when it was undone."""
+
+    kind: str
+    target: str
+    injected: Span
+    back: Span = NEVER
+
+
+@dataclass
 class PointFailures:
-    """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load."""
+    """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load.
+
+    lives: pods of each workload.
+    """
 
     recoveries: list[Recovery] = field(default_factory=list)
     injected: dict[str, int] = field(default_factory=dict)
@@ -88,6 +103,8 @@ class PointFailures:
     useful: float = 0.0
     end: float = 0.0
     notes: list[str] = field(default_factory=list)
+    outages: list[ControlPlaneOutage] = field(default_factory=list)
+    lives: dict[int, list[FailingPod]] = field(default_factory=dict)
 
 
 class _PodCollector:
@@ -145,10 +162,12 @@ def read_point_failures(
             rows.append({key: value + shift if key in _MOMENTS else value for key, value in row.items()})
     pods = {uid: _shifted(pod, -start) for uid, pod in collector.pods.items()}
     sizes = dict(zip(table.index, table.pods, strict=True))
+    # One of a kind without an end has succeeded once it was ready: it ends when we delete it.
+    stopped = table.latest.get(timeline_builder.STOPPED)
     ended = {
         index: outcome
-        for index, outcome in zip(table.index, table.outcome, strict=True)
-        if outcome in ("succeeded", "failed", "deleted")
+        for row, (index, outcome) in enumerate(zip(table.index, table.outcome, strict=True))
+        if outcome in ("succeeded", "failed", "deleted") and (stopped is None or not isnan(stopped[row]))
     }
     own = clocks.own(ONE) if not clocks.several else None
 
@@ -187,23 +206,8 @@ def join_failures(
     sizes: pods of each workload. ended: outcome of those that ended. dated: returns the span of a row ``node``.
     """
     result = PointFailures(end=end)
-    plans: dict[tuple[int, str], Mapping[str, Any]] = {}
-    nodes: list[tuple[Mapping[str, Any], Span]] = []
-    injections: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
-    for row in rows:
-        key = (row.get("number", -1), row.get("target", ""))
-        match row.get("type"):
-            case "inject":
-                plans[key] = row
-            case "injected" if key in plans:
-                injections.append((plans[key], row))
-            case "injected":
-                result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
-            case "node":
-                nodes.append((row, dated(row)))
-            case "skipped":
-                result.skipped += 1
-    of_workload: dict[int, list[FailingPod]] = {}
+    injections, nodes = _sort_rows(rows, dated, result)
+    of_workload = result.lives
     for pod in pods.values():
         of_workload.setdefault(pod.index, []).append(pod)
     for plan, row in injections:
@@ -235,6 +239,35 @@ def join_failures(
     return result
 
 
+def _sort_rows(
+    rows: Iterable[Mapping[str, Any]], dated: Any, result: PointFailures
+) -> tuple[list[tuple[Mapping[str, Any], Mapping[str, Any]]], list[tuple[Mapping[str, Any], Span]]]:
+    """Return the rows inject and injected of each failure, and those of nodes; fill the rest into ``result``."""
+    plans: dict[tuple[int, str], Mapping[str, Any]] = {}
+    nodes: list[tuple[Mapping[str, Any], Span]] = []
+    injections: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+    outages: dict[tuple[int, str], ControlPlaneOutage] = {}
+    for row in rows:
+        key = (row.get("number", -1), row.get("target", ""))
+        match row.get("type"):
+            case "inject":
+                plans[key] = row
+            case "injected" if key in plans:
+                injections.append((plans[key], row))
+                if (kind := plans[key]["kind"]) in OF_CONTROL_PLANE:
+                    outages[key] = ControlPlaneOutage(kind, key[1], (row["sent"], row["answered"]))
+            case "injected":
+                result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
+            case "undone" if key in outages:
+                outages[key].back = (row["sent"], row["answered"])
+            case "node":
+                nodes.append((row, dated(row)))
+            case "skipped":
+                result.skipped += 1
+    result.outages = list(outages.values())
+    return injections, nodes
+
+
 def _lost_pods(
     plan: Mapping[str, Any], injected: Mapping[str, Any], pods: Mapping[str, FailingPod]
 ) -> list[FailingPod]:
@@ -242,9 +275,9 @@ def _lost_pods(
     kept = injected.get("left") or () if plan["kind"] == NODE_DRAINED else ()
     named = [row for row in plan["pods"] if f"{row.get('namespace')}/{row.get('name')}" not in kept]
     lost = [pods[row["uid"]] for row in named if row["uid"] in pods and pods[row["uid"]].end != SUCCEEDED]
-    if plan["kind"] == NODE_DRAINED:
+    if plan["kind"] in (NODE_DRAINED, GPU_LOST):
         lost = [pod for pod in lost if pod.end or not isnan(pod.disrupted[0])]
-    return lost if plan["kind"] != GPU_LOST else []
+    return lost
 
 
 def _size_before(moment: float, lives: list[FailingPod]) -> int:

@@ -297,6 +297,31 @@ def test_what_cannot_fail_now_is_skipped_with_a_reason(
     assert rows(tmp_path, "inject") == [] and found.summary() == {"skipped": 1}
 
 
+def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), node("b"), node("c"), node("d"), pods=(pod("p", "a"), pod("q", "d")))
+    for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2")):
+        cluster.node(name)["metadata"]["labels"]["rack"] = rack
+    failure_actions.check_cluster(cluster.client, plan(by="rack"))
+    with pytest.raises(InputError, match="by of a node_drained is 'rakc', and no node has this label .*'rack'"):
+        failure_actions.check_cluster(cluster.client, plan(by="rakc"))
+    inject_all(cluster, tmp_path, plan(by="rack", count=9), 2).close()
+    assert [row["target"] for row in rows(tmp_path, "inject")] == ["a", "b"], "r2 runs no pod, and d has no rack"
+
+
+def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), pods=(pod("p", "a"), pod("q", "a")))
+    inject_all(cluster, tmp_path, plan("gpu_lost", pod_fails=True), 1).close()
+    assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["p"]
+    phases = [cluster.objects[f"/api/v1/namespaces/ns/pods/{name}"]["status"]["phase"] for name in "pq"]
+    assert phases == ["Failed", "Running"]
+
+
+@pytest.mark.parametrize("kind", failure_schedule.OF_CONTROL_PLANE)
+def test_the_control_plane_of_a_cluster_that_is_none_of_ours_is_left_alone(cluster: NodeServer, kind: str) -> None:
+    with pytest.raises(InputError, match=f"{kind} is possible only on a rehearsal cluster that this user has started"):
+        failure_actions.check_cluster(cluster.client, plan(kind))
+
+
 def test_a_continued_load_counts_what_earlier_sessions_injected(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a"), pods=(pod("p", "a"),))
     inject_all(cluster, tmp_path, plan(), 1).close()
@@ -356,21 +381,21 @@ def lease(name: str, **spec: Any) -> dict[str, dict[str, Any]]:
 
 def test_what_no_node_can_have_is_refused_before_the_load(cluster: NodeServer) -> None:
     cluster.add(node("a", gpus=0), node("b"))
-    failure_actions.check_nodes(cluster.client, [*plan("gpu_lost"), *plan("pod_killed", selector="role=worker")])
+    failure_actions.check_cluster(cluster.client, [*plan("gpu_lost"), *plan("pod_killed", selector="role=worker")])
     cluster.objects |= lease("a", renewTime="2026-01-01T00:00:00.000000Z")
     with pytest.raises(InputError, match="b can't be lost"):
-        failure_actions.check_nodes(cluster.client, plan("node_lost"))
+        failure_actions.check_cluster(cluster.client, plan("node_lost"))
     cluster.objects |= lease("b", holderIdentity="b")
     with pytest.raises(InputError, match="b can't be lost"):
-        failure_actions.check_nodes(cluster.client, plan("node_lost"))
+        failure_actions.check_cluster(cluster.client, plan("node_lost"))
     cluster.objects |= lease("b", renewTime="2026-01-01T00:00:00.000000Z")
-    failure_actions.check_nodes(cluster.client, plan("node_lost"))
+    failure_actions.check_cluster(cluster.client, plan("node_lost"))
     del cluster.objects["/api/v1/nodes/b"]
     with pytest.raises(InputError, match="no simulated node offers a GPU"):
-        failure_actions.check_nodes(cluster.client, plan("gpu_lost"))
+        failure_actions.check_cluster(cluster.client, plan("gpu_lost"))
     cluster.refuse = lambda asked: 400 if "labelSelector" in asked.path else 0
     with pytest.raises(InputError, match="selector 'a b' of a pod_killed is no label selector"):
-        failure_actions.check_nodes(cluster.client, plan("pod_killed", selector="a b"))
+        failure_actions.check_cluster(cluster.client, plan("pod_killed", selector="a b"))
 
 
 def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(

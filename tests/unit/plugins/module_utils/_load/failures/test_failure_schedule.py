@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_ledger import open_failures
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     KINDS,
-    OF_NODES,
+    UNDONE_LATER,
     choose_targets,
     schedule_failures,
 )
@@ -89,6 +89,10 @@ def test_a_share_is_rounded_up() -> None:
         ({"at": [1.0], "share": 1.5}, "share is 1.5"),
         ({"at": [1.0], "count": 0}, "count is 0"),
         ({"rate": 99_999.0, "until": 3600.0}, "at most 10,000"),
+        ({"at": [1.0], "pod_fails": True}, "only gpu_lost has option pod_fails"),
+        ({"kind": "pod_killed", "at": [1.0], "by": "rack"}, "node_lost, node_drained, gpu_lost have option by"),
+        ({"kind": "api_away", "at": [1.0], "selector": "a=b"}, "have option selector"),
+        ({"kind": "api_away", "at": [1.0], "duration": 0}, "duration is 0, it must be more than 0"),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_by_its_value(options: dict[str, Any], text: str) -> None:
@@ -109,6 +113,6 @@ def test_what_is_open_after_any_part_of_a_file_is_what_was_announced_and_not_und
         if undone:
             rows.append({"type": "undone", "number": number, "target": f"t{number}"})
     part = rows[: data.draw(st.integers(0, len(rows)))]
-    announced = {row["number"] for row in part if row["type"] == "inject" and row["kind"] in OF_NODES}
+    announced = {row["number"] for row in part if row["type"] == "inject" and row["kind"] in UNDONE_LATER}
     closed = {row["number"] for row in part if row["type"] == "undone"}
     assert {row["number"] for row in open_failures(part)} == announced - closed

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from array import array
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     STAGES,
+    ControlPlaneOutage,
     PointFailures,
     Recovery,
 )
@@ -100,6 +102,31 @@ def test_only_a_lost_node_is_detected_and_tainted() -> None:
     assert failure_functions.recovery(data, "whole").of == 2
 
 
+def loaded(*runs: tuple[float, float]) -> PointData:
+    """Workloads by when they were due and when they ran, and an API server that is away from 10 s to 30 s."""
+    stage = {"name": "running", "kind": "Job", "writer": "kubelet", "simulated": False, "ends": None}
+    table = TimelineTable({"start": 0.0, "end": 100.0, "planned": len(runs), "stages": [stage], "schema": "timeline/1"})
+    table.index, table.outcome = list(range(len(runs))), ["succeeded"] * len(runs)
+    due, ran = (array("d", column) for column in zip(*runs, strict=True))
+    table.moments = dict.fromkeys(("intended", "sent", "answered"), due)
+    table.earliest, table.latest = {"running": ran}, {"running": ran}
+    away = ControlPlaneOutage("api_away", "kube-apiserver", (10.0, 10.0), (30.0, 30.0))
+    failures = PointFailures(outages=[away], end=100.0)
+    return PointData(table, PointExtras(failures=lambda: failures))
+
+
+def test_an_outage_is_over_when_all_run_that_were_due_meanwhile() -> None:
+    data = loaded((5, 6), (9, 31), (20, 33), (40, 41))
+    caught_up = failure_functions.outage(data, failure="api_away")
+    assert caught_up.value == 23 and caught_up.labels["waiting"] == "2 workloads"
+    assert failure_functions.outage(data, "back", failure="api_away").value == 20
+    assert failure_functions.outage(data, failure="etcd_slow").inapplicable
+    never = failure_functions.outage(loaded((9, 31), (20, nan)), failure="api_away")
+    assert never.value is None and never.at_least == 90
+    nobody = failure_functions.outage(loaded((5, 6), (40, 41)), failure="api_away")
+    assert nobody.value == 20 and nobody.labels["waiting"] == "0 workloads"
+
+
 def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
     data = point(PointFailures([recovery(0, 1)]))
     with pytest.raises(InputError, match="wohle"):
@@ -109,4 +136,4 @@ def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
 
 
 def test_definitions_name_what_is_looked_up() -> None:
-    assert {"failures", "failed"} <= set(kpi_definitions.LOOKED_UP)
+    assert {"failures", "failed", "outages"} <= set(kpi_definitions.LOOKED_UP)

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Failures of processes of a control plane that we have started: of a rehearsal cluster of this machine and user.
+
+A server that is away is stopped by a small process of its own, the guard, and goes on when its time is over, when the
+guard's file is removed, or when the load has ended in any way. A controller that is killed is started again by the
+command that is kept in the folder of the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    ProcessError,
+    suggest_similar_name,
+)
+
+from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PlannedFailure
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
+        InstancePaths,
+    )
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_processes import (
+        RunningProcess,
+    )
+
+#: Processes that nothing could go on without, or that own what is not theirs alone: containers, mounts.
+_NOT_RESTARTED = ("kube-apiserver", "etcd", "node")
+#: Seconds for which a process is stopped, and then runs, in turn; 0 for one that does not run in between.
+_TURNS = {API_AWAY: (0.1, 0.0), ETCD_SLOW: (0.2, 0.05)}
+#: Seconds until a process has to be stopped, and that the guard waits longer than the load before it ends a failure.
+_STOP, _LONGER = 10.0, 5.0
+#: Timeout for the lock of the cluster's folder, seconds.
+_LOCK = 60.0
+
+#: Arguments: the process, our own, the file, seconds at most, stopped, running. SIGCONT is harmless if it runs.
+_GUARD = """
+import os, signal, sys, time
+pid, load, flag = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+until, stopped, running = time.monotonic() + float(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])
+try:
+    while os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(stopped)
+        if running:
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(running)
+finally:
+    try:
+        os.unlink(flag)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+"""
+
+
+def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
+    """Raise InputError for a failure of a process that no rehearsal cluster of ours at ``server`` has."""
+    for kind, process in sorted({(failure.kind, failure.process) for failure in failures if failure.process}):
+        instance = find_instance(server)
+        if instance is None:
+            raise InputError(
+                f"failures: {kind} is possible only on a rehearsal cluster that this user has started on this machine,"
+                f" and {server} is none; use node_drained or pod_killed"
+            )
+        running = _running_processes(instance)
+        known = sorted(set(running) - set(_NOT_RESTARTED)) if kind == CONTROLLER_RESTARTED else sorted(running)
+        if process not in known:
+            raise InputError(
+                f"failures: process of a {kind} is '{process}', and {server} has"
+                f" {', '.join(known)}{suggest_similar_name(process, known)}"
+            )
+
+
+def find_instance(server: str) -> InstancePaths | None:
+    """Return the rehearsal cluster of this user whose API server has the URL ``server``; None without one."""
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        instance_dir,
+        instance_processes,
+        launch_plan,
+    )
+
+    url = urlsplit(server)
+    if url.hostname != instance_processes.LOOPBACK:
+        return None
+    found = processes.find_by_environment_variable(instance_processes.NAME, "kube-apiserver")
+    for folder in sorted({environment.get(instance_processes.INSTANCE, "") for environment in found.values()} - {""}):
+        instance = instance_dir.InstancePaths(os.path.dirname(folder), os.path.basename(folder))
+        ports = launch_plan.read_ports(instance)
+        if ports.get(launch_plan.API_PORT) == url.port and instance.marker() is not None:
+            return instance
+    return None
+
+
+def _running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
+
+    return {process.name: process for process in instance_processes.list_running_processes(instance.path)}
+
+
+def read_process_state(server: str, process: str) -> dict[str, Any]:
+    """Return the folder of the cluster and the process, as they are recorded before it fails."""
+    instance = find_instance(server)
+    running = _running_processes(instance).get(process) if instance is not None else None
+    if instance is None or running is None:
+        raise InputError(f"process {process} of {server} does not run any more")
+    return {"instance": str(instance.path), "pid": running.pid, "ticks": running.ticks}
+
+
+def inject(failure: Mapping[str, Any]) -> None:
+    """Do to the process what the row ``inject`` says. Raises ProcessError."""
+    if failure["kind"] == CONTROLLER_RESTARTED:
+        _kill(failure)
+    else:
+        _stop(failure)
+
+
+def undo(failure: Mapping[str, Any]) -> bool:
+    """Undo what the row ``inject`` says; return False if there was nothing to undo: the cluster may be gone."""
+    folder = Path(failure["before"]["instance"])
+    if not folder.is_dir():
+        return False
+    if failure["kind"] == CONTROLLER_RESTARTED:
+        return _start(folder, failure["target"])
+    flag = _flag(folder, failure["target"])
+    paused = flag.exists()
+    flag.unlink(missing_ok=True)
+    reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
+    return processes.resume(reference) or paused
+
+
+def _flag(folder: Path, process: str) -> Path:
+    return _instance(folder).records / f"{process}.paused"
+
+
+def _instance(folder: Path) -> InstancePaths:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
+        InstancePaths,
+    )
+
+    return InstancePaths(folder.parent, folder.name)
+
+
+def _stop(failure: Mapping[str, Any]) -> None:
+    """Start the guard of a process, and wait until it has stopped the process."""
+    before, target = failure["before"], failure["target"]
+    instance = _instance(Path(before["instance"]))
+    flag = _flag(instance.path, target)
+    files.replace_text(flag, f"{failure['mark']}\n")
+    arguments = [before["pid"], os.getpid(), flag, failure["duration"] + _LONGER, *_TURNS[failure["kind"]]]
+    try:
+        guard = processes.start_in_new_session(
+            [sys.executable, "-c", _GUARD, *map(str, arguments)],
+            instance.path,
+            processes.environment_without_ansible(),
+            instance.log_of(f"{target}-guard"),
+        )
+    except OSError as error:
+        flag.unlink(missing_ok=True)
+        raise ProcessError(f"{failure['kind']}: {sys.executable} can't be started: {error.strerror}") from error
+    deadline = time.monotonic() + _STOP
+    while not processes.is_stopped(before["pid"]):
+        if guard.poll() is not None or time.monotonic() > deadline:
+            flag.unlink(missing_ok=True)
+            raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) can't be stopped")
+        time.sleep(0.01)
+
+
+def _command_file(instance: InstancePaths, process: str) -> Path:
+    return instance.records / f"{process}.restart"
+
+
+def _kill(failure: Mapping[str, Any]) -> None:
+    """Kill a process, after its command was kept where only its user reads it."""
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
+
+    before, target = failure["before"], failure["target"]
+    instance = _instance(Path(before["instance"]))
+    with instance.lock(_LOCK):
+        running = _running_processes(instance).get(target)
+        record = instance_processes.read_record(instance.records, target)
+        if running is None or record is None or (running.pid, running.ticks) != (before["pid"], before["ticks"]):
+            raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) does not run any more")
+        kept = {
+            "command": processes.command_of(running.pid),
+            "environment": processes.environment_of(running.pid),
+            "recipe": record.recipe,
+        }
+        files.write_json(_command_file(instance, target), kept)
+        instance_processes.stop_instance_processes(instance.path, [running], 0.0)
+
+
+def _start(folder: Path, process: str) -> bool:
+    """Start a process that was killed; return False if it runs, as another one may have started it."""
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
+
+    instance = _instance(folder)
+    with instance.lock(_LOCK):
+        path = _command_file(instance, process)
+        if not path.exists() or process in _running_processes(instance):
+            path.unlink(missing_ok=True)
+            return False
+        kept = files.read_json(path)
+        instance_processes.start_instance_process(
+            folder,
+            instance.records,
+            process,
+            kept["command"],
+            kept["environment"],
+            instance.log_of(process),
+            kept["recipe"],
+        )
+        path.unlink()
+    return True
