@@ -222,7 +222,10 @@ REFUSED = {
     "workload_scale api_comparison": "workload_scale_kind: it creates objects of another kind",
     "workload_scale sandbox_light": "workload_scale_kind: it creates objects of another kind",
     **dict.fromkeys(
-        [f"workload_scale {name}" for name in ("failures", "failures_light", "restart_strategies", "node_loss")],
+        [
+            f"workload_scale {name}"
+            for name in ("failures", "failures_light", "restart_strategies", "node_loss", "gpu_flaky", "api_outage")
+        ],
         "workload_scale_kind: it creates objects of another kind",
     ),
     "workload_scale runai": "workload_scale_image: it runs another image",
