@@ -14,12 +14,14 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
     InputError,
     ProcessError,
     suggest_similar_name,
@@ -57,10 +59,9 @@ try:
             os.kill(pid, signal.SIGCONT)
             time.sleep(running)
 finally:
-    try:
+    if os.path.exists(flag):
         os.unlink(flag)
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
 """
 
 
@@ -133,10 +134,15 @@ def undo(failure: Mapping[str, Any]) -> bool:
     if failure["kind"] == CONTROLLER_RESTARTED:
         return _start(folder, failure["target"])
     flag = _flag(folder, failure["target"])
-    paused = flag.exists()
+    guard = {}
+    with suppress(DataError):  # it is removed when the guard ends, as when its load was killed
+        guard = files.read_json(flag)
     flag.unlink(missing_ok=True)
+    deadline = time.monotonic() + _STOP
+    while guard and processes.ProcessReference(**guard).lives() and time.monotonic() < deadline:
+        time.sleep(0.01)
     reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
-    return processes.resume(reference) or paused
+    return processes.resume(reference) or bool(guard)
 
 
 def _flag(folder: Path, process: str) -> Path:
@@ -156,7 +162,7 @@ def _stop(failure: Mapping[str, Any]) -> None:
     before, target = failure["before"], failure["target"]
     instance = _instance(Path(before["instance"]))
     flag = _flag(instance.path, target)
-    files.replace_text(flag, f"{failure['mark']}\n")
+    files.write_json(flag, {})
     arguments = [before["pid"], os.getpid(), flag, failure["duration"] + _LONGER, *_TURNS[failure["kind"]]]
     try:
         guard = processes.start_in_new_session(
@@ -168,6 +174,8 @@ def _stop(failure: Mapping[str, Any]) -> None:
     except OSError as error:
         flag.unlink(missing_ok=True)
         raise ProcessError(f"{failure['kind']}: {sys.executable} can't be started: {error.strerror}") from error
+    if guard.poll() is None:
+        files.write_json(flag, processes.ProcessReference.of(guard.pid).record())
     deadline = time.monotonic() + _STOP
     while not processes.is_stopped(before["pid"]):
         if guard.poll() is not None or time.monotonic() > deadline:
