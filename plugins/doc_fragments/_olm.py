@@ -218,4 +218,20 @@ options:
             type: list
             elements: str
             default: []
+          objects:
+            description:
+              - Objects outside of these namespaces that the operator leaves behind, by name or by label.
+              - A CustomResourceDefinition is removed last, and only without objects.
+            type: list
+            elements: dict
+            default: []
+            suboptions:
+              api_version: {description: API version of the objects., type: str, required: true}
+              kind: {description: Kind of the objects., type: str, required: true}
+              namespace: {description: Namespace of the objects. Empty means all., type: str, default: ""}
+              names: {description: Names of the objects., type: list, elements: str, default: []}
+              labels:
+                description: Labels that all of them have; an empty value stands for any.
+                type: dict
+                default: {}
 """

@@ -28,8 +28,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm impo
     specs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
+    RhoaiRequest,
+    describe_release,
+)
 from playbook import Done, play, run_dirs
 
+#: What the operator of OpenShift AI leaves behind.
+CREATED = describe_release(RhoaiRequest("2"))["creates"]
 OLM = "operators.coreos.com/v1alpha1"
 RBAC = "rbac.authorization.k8s.io/v1"
 NFD = {
@@ -297,7 +303,8 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
         return data_science_cluster.ensure_cluster_state(client, order, state, Step(None), print)
 
-    put(client, {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all"}, run="colleague")
+    theirs_too = {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all", "creates": CREATED}
+    put(client, theirs_too, run="colleague")
     theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
     data_science_cluster.ensure_cluster_state(client, theirs, "present", Step(None), print)
     before = snapshot.settled(client)
@@ -332,6 +339,7 @@ def test_open_data_hub_is_installed_from_a_private_catalog_image(client: Client,
         "catalog_namespace": "test-odh",
         "catalog_image": "registry.invalid/odh-catalog:2.35",
         "catalog_pull_secret": "rhoai_pull_secret",
+        "creates": CREATED,
     }
     content = json.dumps({"auths": {"registry.invalid": {"auth": "Y2FuYXJ5"}}})
     with pytest.raises(InputError, match="'rhoai_pull_secret' is missing or empty in pull_secrets"):

@@ -65,6 +65,9 @@ def test_an_empty_cluster_is_as_before(
     before = snapshot.settled(client)
     run_dir = run_on(info, tmp_path, preset=preset)
     assert f"{operators} operators are installed" in installed_by(run_dir)
+    said = "".join(path.read_text() for path in sorted(run_dir.glob("*__cleanup__main/log")))
+    job = "TrainJob" if preset == "rhoai_light" else "PyTorchJob"
+    assert said.index(job) < said.index("deleting DataScienceCluster"), "their operators remove what holds them"
     assert snapshot.left(client, before) == []
 
 

@@ -37,7 +37,8 @@ _IN_EVERY_NAMESPACE = frozenset(
 
 #: Field managers that are components of the cluster, not users or their tools.
 _CONTROLLER = re.compile(
-    r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok)$|^(kube|openshift|istio|olm)-"
+    r"(controller|manager|operator|apiserver|scheduler|kubelet|injector|kwok|\.opendatahub\.io)$"
+    r"|^(kube|openshift|istio|olm|cert-manager)-"
     # OLM's two operators, and the simulator of operators on a rehearsal cluster
     r"|^(olm|catalog|seatrial-player)$"
 )

@@ -71,6 +71,7 @@ def describe_release(request: RhoaiRequest) -> dict[str, Any]:
         "version": "" if request.version.removeprefix("v") == request.major else request.version,
         "components": [f"{name}={state}" for name, state in states.items()],
         "prerequisites": _prerequisites(release, states, request),
+        "creates": _facts()["creates"],
     }
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
@@ -35,133 +34,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 
 from . import existing
 from .deletion import DeletionResult, RecreatedObjects, delete_all, patch_labels
-from .objects import V1ALPHA1, created_objects, is_ours
-from .specs import CreatedObjects
-
-CRD = "apiextensions.k8s.io/v1"
-
-
-@dataclass(frozen=True)
-class RemovalSpec:
-    """What to remove. Without ``packages``, every operator of the run. timeout: seconds."""
-
-    run_id: str
-    packages: Sequence[str] = ()
-    operands: Sequence[dict[str, str]] = ()  # kind and name of resources that the operators created themselves
-    namespaces: Sequence[str] = ()  # that the operators created themselves
-    crds: bool = False
-    force_finalizers: bool = False
-    timeout: float = 600
-
-
-@dataclass
-class OwnedSubscription:
-    """One Subscription of this run with the resources that came with it."""
-
-    subscription: dict[str, Any]
-    csvs: list[dict[str, Any]] = field(default_factory=list)
-    operands: list[dict[str, Any]] = field(default_factory=list)
-    crds: list[dict[str, Any]] = field(default_factory=list)
-    older: list[dict[str, Any]] = field(default_factory=list)  # definitions that existed before
-    creates: CreatedObjects = field(default_factory=CreatedObjects)
-
-    @property
-    def package(self) -> str:
-        """Its package."""
-        return str(field_at_path(self.subscription, "spec.name", ""))
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-        return str(self.subscription["metadata"]["namespace"])
-
-
-class OwnedSearch:
-    """Search for removable resources. ``kept``: what is not removed, with the reason."""
-
-    def __init__(self, client: Client, cache: WatchCache, spec: RemovalSpec) -> None:
-        self.client, self.cache, self.spec = client, cache, spec
-        self.kept: list[str] = []
-        #: Operands of this run whose operator belongs to somebody else.
-        self.loose: list[dict[str, Any]] = []
-
-    def parts(self) -> list[OwnedSubscription]:
-        """Return the Subscriptions to remove; those of others are added to ``kept``."""
-        owned = []
-        for each in self.cache.all("Subscription"):
-            name = field_at_path(each, "spec.name", "")
-            if self.spec.packages and name not in self.spec.packages:
-                continue
-            if is_ours(each, self.spec.run_id):
-                owned.append(self._part(each))
-            else:
-                # Operands of this run, although somebody else installed the operator.
-                self.loose += [operand for operand in self._part(each).operands if is_ours(operand, self.spec.run_id)]
-            if self.spec.packages and not is_ours(each, self.spec.run_id):
-                self.kept.append(f"{format_object_title(each)}: this run did not create it")
-        return [part for part in owned if self._removable(part)]
-
-    def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
-        part = OwnedSubscription(subscription, creates=created_objects(subscription))
-        names = {field_at_path(subscription, "status.installedCSV"), field_at_path(subscription, "status.currentCSV")}
-        part.csvs = [
-            each
-            for each in self.cache.all("ClusterServiceVersion")
-            if each["metadata"]["namespace"] == part.namespace and each["metadata"]["name"] in names
-        ]
-        part.crds = self._crds(part)
-        for crd in part.crds:
-            part.operands += self._objects_of(crd)
-        return part
-
-    def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
-        """Return the CustomResourceDefinitions that its ClusterServiceVersions own, or that the operator creates."""
-        names = {
-            definition["name"]
-            for csv in part.csvs
-            for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
-        }
-        names |= set(part.creates.definitions)
-        kind = self.client.kind(CRD, "CustomResourceDefinition")
-        return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
-
-    def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
-        version = next(entry["name"] for entry in field_at_path(crd, "spec.versions", []) if entry.get("storage"))
-        try:
-            kind = self.client.kind(
-                f"{field_at_path(crd, 'spec.group')}/{version}", field_at_path(crd, "spec.names.kind")
-            )
-        except InputError:
-            return []
-        return self.client.list(kind)[0]
-
-    def _mine(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
-        """Return whether a custom resource belongs to this run: labelled, or created later by its operator."""
-        if is_ours(resource, self.spec.run_id):
-            return True
-        named = any(
-            resource["kind"] == each["kind"] and resource["metadata"]["name"] == each["name"]
-            for each in [*self.spec.operands, *part.creates.operands]
-        )
-        return named and self._since(resource, part)
-
-    def _since(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
-        """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
-        return (
-            not label_value(resource, run_labels.RUN)
-            and resource["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
-        )
-
-    def _removable(self, part: OwnedSubscription) -> bool:
-        """Return whether nobody else uses the operator's kinds: no operator would manage their objects any more."""
-        others = [operand for operand in part.operands if not self._mine(operand, part)]
-        if others:
-            self.kept.append(
-                f"{format_object_title(part.subscription)}: {format_object_titles(others)} would be left"
-                " without an operator"
-            )
-        return not others
-
+from .objects import V1ALPHA1, is_ours
+from .owned_subscriptions import CRD_KIND, OwnedSearch, OwnedSubscription, RemovalSpec, RunOwners, is_owned
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -187,9 +61,11 @@ class OperatorRemoval(OwnedSearch):
         self._delete(self.loose)
         namespaces = self._label_all(parts)
         for part in parts:
-            self._delete(
-                [operand for operand in part.operands if not field_at_path(operand, "metadata.ownerReferences")]
-            )
+            # First those whose finalizers the controller of another operand removes, such as the queues of Kueue.
+            self._delete(part.brought)
+            self._delete([operand for operand in part.operands if not is_owned(operand)])
+        # The garbage collector deletes these too, after their owners, but their definitions must wait for it.
+        self._delete([operand for part in parts for operand in part.operands if is_owned(operand)])
         plans = [
             each
             for each in self.cache.all("InstallPlan")
@@ -214,6 +90,7 @@ class OperatorRemoval(OwnedSearch):
             recreated.components = [f"{part.package}.{part.namespace}" for part in parts]
         recreated.delete_until_none(self.deadline, self.say)
         self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
+        self._delete_extras(parts)
         return self._result(bool(self.done.deleted), self.done.deleted)
 
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
@@ -234,8 +111,12 @@ class OperatorRemoval(OwnedSearch):
         """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
         namespaces = []
         for part in parts:
-            for resource in [*part.csvs, *part.operands]:
-                self._label(resource)
+            # The definitions among the extras stay if there are objects of them, so they get no label.
+            extras = [resource for resource in self.extras(part) if resource["kind"] != CRD_KIND]
+            for resource in [*part.csvs, *part.resources, *extras]:
+                # A label on what others own would call the webhooks of their operators, and has no use.
+                if not is_owned(resource):
+                    self._label(resource)
             if self.spec.crds:
                 mine = [crd for crd in part.crds if is_ours(crd, self.spec.run_id) or self._since(crd, part)]
                 part.older = [crd for crd in part.crds if crd not in mine]
@@ -287,6 +168,7 @@ class OperatorRemoval(OwnedSearch):
         }
         # An operator may have created these again until its version was deleted; they go with their definition.
         recreated = {(each["kind"], each["name"]) for part in parts for each in part.creates.operands}
+        owners = RunOwners(self.client, self.spec.run_id)
         going = []
         for crd in {definition["metadata"]["name"]: definition for part in parts for definition in part.crds}.values():
             if crd["metadata"]["name"] in provided:
@@ -294,7 +176,7 @@ class OperatorRemoval(OwnedSearch):
             elif others := [
                 resource
                 for resource in self._objects_of(crd)
-                if (resource["kind"], resource["metadata"]["name"]) not in recreated
+                if (resource["kind"], resource["metadata"]["name"]) not in recreated and not owners.own(resource)
             ]:
                 self.kept.append(f"{format_object_title(crd)}: there are {format_object_titles(others)}")
             else:
@@ -313,6 +195,17 @@ class OperatorRemoval(OwnedSearch):
         name = crd["metadata"]["name"]
         pattern = re.compile(rf"{re.escape(name)}-v\w+-(admin|edit|view|crdview)\Z")
         self._delete([role for role in roles if pattern.match(role["metadata"]["name"]) and self._since(role, part)])
+
+    def _delete_extras(self, parts: Sequence[OwnedSubscription]) -> None:
+        """Delete what operators left behind, after the namespaces, where programs create some of it again."""
+        going = []
+        for resource in [resource for part in parts for resource in self.extras(part)]:
+            others = self._objects_of(resource) if resource["kind"] == CRD_KIND else []
+            if others:
+                self.kept.append(f"{format_object_title(resource)}: there are {format_object_titles(others)}")
+            else:
+                going.append(resource)
+        self._delete(going)
 
     def _own_namespaces(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Return our namespaces of these operators; without packages, all that were created for operators."""

@@ -44,10 +44,14 @@ OPERAND_OPTIONS: dict[str, Any] = {
     "ready": {"type": "dict", "options": READY_OPTIONS},
 }
 NAMED_RESOURCE: dict[str, Any] = {"kind": {"type": "str", "required": True}, "name": {"type": "str", "required": True}}
+CREATED_OBJECT_OPTIONS: dict[str, Any] = {
+    name: EXPECTED_OPTIONS[name] for name in ("api_version", "kind", "namespace", "names", "labels")
+}
 CREATED_OPTIONS: dict[str, Any] = {
     "definitions": {"type": "list", "elements": "str", "default": []},
     "operands": {"type": "list", "elements": "dict", "default": [], "options": NAMED_RESOURCE},
     "namespaces": {"type": "list", "elements": "str", "default": []},
+    "objects": {"type": "list", "elements": "dict", "default": [], "options": CREATED_OBJECT_OPTIONS},
 }
 OPERATOR_OPTIONS: dict[str, Any] = {
     "package": {"type": "str", "required": True},
@@ -146,11 +150,13 @@ class CreatedObjects:
     """What an operator itself creates in the cluster, without OLM, so that it is removed with the operator.
 
     definitions: names of CustomResourceDefinitions. operands: kind and name.
+    objects: api_version, kind, and names or labels (an empty value is any); with namespace, only those in it.
     """
 
     definitions: Sequence[str] = ()
     operands: Sequence[Mapping[str, str]] = ()
     namespaces: Sequence[str] = ()
+    objects: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -251,6 +257,12 @@ def _check_operator_spec(operator: OperatorSpec) -> None:
         raise InputError(
             f"operators: {operator.package}: catalog_image and catalog_address require catalog, the CatalogSource"
         )
+    for each in operator.creates.objects:
+        if not each.get("names") and not each.get("labels"):
+            raise InputError(
+                f"operators: {operator.package}: creates: objects: {each.get('kind')} requires names or labels;"
+                " without them all objects of the kind would be removed"
+            )
     if operator.catalog_image and operator.catalog_address:
         raise InputError(f"operators: {operator.package}: give one of catalog_image and catalog_address")
     if operator.catalog_pull_secret and not operator.catalog_image:

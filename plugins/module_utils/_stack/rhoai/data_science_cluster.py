@@ -31,8 +31,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 from ..olm import diagnosis
 from ..olm.deletion import DeletionResult, delete_all
 from ..olm.objects import V1ALPHA1, is_ours
+from ..olm.owned_subscriptions import CRD
 from ..olm.readiness import available_pods, contains_all_fields
-from ..olm.removal import CRD
 from . import component_states
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"

@@ -53,6 +53,13 @@ var common = map[string][]string{
 	"workbenches":        {"notebook-controller-deployment", "odh-notebook-controller-manager"},
 }
 
+// What the operator creates beside its two kinds.
+var (
+	auths      = schema.GroupVersionResource{Group: "services.platform.opendatahub.io", Version: "v1alpha1", Resource: "auths"}
+	dashboards = schema.GroupVersionResource{
+		Group: "components.platform.opendatahub.io", Version: "v1alpha1", Resource: "dashboards"}
+)
+
 // product is one generation of OpenShift AI.
 type product struct {
 	initialisations, dataScience schema.GroupVersionResource
@@ -157,6 +164,9 @@ func (p product) playInitialisation(ctx context.Context, c cluster, _, one unstr
 	if state, _, _ := unstructured.NestedString(one.Object, "spec", "monitoring", "managementState"); state == "Managed" {
 		space(ctx, c, monitoring)
 	}
+	// As on a cluster, nobody owns it.
+	c.apply(ctx, auths, object{"apiVersion": apiVersion(auths), "kind": "Auth",
+		"metadata": object{"name": "auth", "labels": object{simulated: "true"}}})
 	ready := !early(one)
 	phase := map[bool]string{true: "Ready", false: "Progressing"}[ready]
 	report(ctx, c, p.initialisations, one, object{"phase": phase, "conditions": []object{
@@ -164,6 +174,25 @@ func (p product) playInitialisation(ctx context.Context, c cluster, _, one unstr
 		condition(one, "Available", ready, "ReconcileCompleted", playedMessage),
 	}}, "phase "+phase)
 	return ready
+}
+
+// playDashboard makes what the operator makes for the dashboard beside its deployment: a resource that the
+// DataScienceCluster owns, and a definition with an object in its namespace that nobody owns and that stay.
+func playDashboard(ctx context.Context, c cluster, one unstructured.Unstructured, namespace string) {
+	metadata := owned(one, "", "default-dashboard", nil)
+	delete(metadata, "namespace")
+	c.apply(ctx, dashboards, object{"apiVersion": apiVersion(dashboards), "kind": "Dashboard", "metadata": metadata})
+	configs := definition{Group: "opendatahub.io", Version: "v1alpha", Kind: "OdhDashboardConfig", Plural: "odhdashboardconfigs",
+		Scope: "Namespaced"}
+	standIn := configs.standIn()
+	standIn["metadata"].(object)["labels"] = object{simulated: "true", "platform.opendatahub.io/part-of": "platform"}
+	c.applyAs(ctx, "platform.opendatahub.io", definitionKind, standIn)
+	if _, err := c.Resource(definitionKind).Get(ctx, configs.name(), metav1.GetOptions{}); err != nil {
+		return
+	}
+	kind := schema.GroupVersionResource{Group: configs.Group, Version: configs.Version, Resource: configs.Plural}
+	c.applyAs(ctx, "dashboard.opendatahub.io", kind, object{"apiVersion": apiVersion(kind), "kind": configs.Kind,
+		"metadata": object{"name": "odh-dashboard-config", "namespace": namespace, "labels": object{simulated: "true"}}})
 }
 
 // playDataScience deploys the managed components and removes the others.
@@ -199,6 +228,9 @@ func (p product) playDataScience(ctx context.Context, c cluster, operator, one u
 				installed[name] = false
 				continue
 			}
+		}
+		if name == "dashboard" {
+			playDashboard(ctx, c, one, namespace)
 		}
 		reason, message := "Ready", playedMessage
 		if lacking := p.lacks(ctx, c, name, state); lacking != "" {

@@ -74,8 +74,13 @@ func (c cluster) in(kind schema.GroupVersionResource, namespace string) dynamic.
 
 // apply makes an object as given, or changes it so (server-side apply).
 func (c cluster) apply(ctx context.Context, kind schema.GroupVersionResource, wanted object) {
+	c.applyAs(ctx, fieldManager, kind, wanted)
+}
+
+// applyAs does so in the name of a controller.
+func (c cluster) applyAs(ctx context.Context, manager string, kind schema.GroupVersionResource, wanted object) {
 	one := &unstructured.Unstructured{Object: normal(wanted)}
-	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
 	if _, err := c.in(kind, one.GetNamespace()).Apply(ctx, one.GetName(), one, options); err != nil {
 		c.log.WithError(err).Warnf("can't apply %s %s", one.GetKind(), one.GetName())
 	}

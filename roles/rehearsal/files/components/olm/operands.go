@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +24,6 @@ var (
 	leaderWorkerSets = schema.GroupVersionResource{
 		Group: "operator.openshift.io", Version: "v1", Resource: "leaderworkersetoperators"}
 	kueues         = schema.GroupVersionResource{Group: "kueue.openshift.io", Version: "v1", Resource: "kueues"}
-	certManagers   = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1alpha1", Resource: "certmanagers"}
 	kuadrants      = schema.GroupVersionResource{Group: "kuadrant.io", Version: "v1beta1", Resource: "kuadrants"}
 	definitionKind = schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -42,14 +40,15 @@ var players = map[schema.GroupVersionResource]player{
 	served2.dataScience:     served2.playDataScience,
 	served3.initialisations: served3.playInitialisation,
 	served3.dataScience:     served3.playDataScience,
-	jobSetOperators: brings(served(jobSetOperators, "@jobset-controller-manager"),
+	jobSetOperators: brings(certified(jobSetOperators, "jobset", served(jobSetOperators, "@jobset-controller-manager")),
 		definition{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet", Plural: "jobsets", Scope: "Namespaced"}),
-	leaderWorkerSets: brings(served(leaderWorkerSets, "@lws-controller-manager"),
+	leaderWorkerSets: brings(certified(leaderWorkerSets, "lws", served(leaderWorkerSets, "@lws-controller-manager")),
 		definition{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet", Plural: "leaderworkersets", Scope: "Namespaced"}),
-	kueues: brings(served(kueues, "@kueue-controller-manager"),
+	kueues: brings(certified(kueues, "kueue", served(kueues, "@kueue-controller-manager")),
 		queueing("ClusterQueue", "Cluster"), queueing("ResourceFlavor", "Cluster"),
 		queueing("LocalQueue", "Namespaced"), queueing("Workload", "Namespaced")),
 	certManagers: playCertManager,
+	certificates: playCertificate,
 	kuadrants:    served(kuadrants, "limitador-limitador"),
 }
 
@@ -76,36 +75,6 @@ func brings(play player, kinds ...definition) player {
 		}
 		return play(ctx, c, operator, one)
 	}
-}
-
-// playCertManager runs cert-manager in its own namespace.
-func playCertManager(ctx context.Context, c cluster, _, one unstructured.Unstructured) bool {
-	ready := !early(one)
-	for _, name := range []string{"cert-manager", "cert-manager-cainjector", "cert-manager-webhook"} {
-		ready = deploy(ctx, c, one, "cert-manager", name, nil) && ready
-	}
-	reason := map[bool]string{true: "AsExpected", false: "DeploymentsNotAvailable"}[ready]
-	report(ctx, c, certManagers, one, object{"conditions": []object{
-		condition(one, "Available", ready, reason, playedMessage),
-	}}, reason)
-	return ready
-}
-
-// certify makes what the operator of cert-manager makes as long as it runs: a namespace, and a CertManager.
-func certify(ctx context.Context, c cluster) time.Duration {
-	if operatorOf(ctx, c, certManagers) == nil {
-		return 0
-	}
-	if !exists(ctx, c, namespaces, "cert-manager") {
-		c.apply(ctx, namespaces, object{"apiVersion": "v1", "kind": "Namespace",
-			"metadata": object{"name": "cert-manager", "labels": object{simulated: "true"}}})
-	}
-	if !exists(ctx, c, certManagers, "cluster") {
-		c.apply(ctx, certManagers, object{"apiVersion": apiVersion(certManagers), "kind": "CertManager",
-			"metadata": object{"name": "cluster", "labels": object{simulated: "true"}},
-			"spec":     object{"managementState": "Managed"}})
-	}
-	return 2 * time.Second
 }
 
 // served plays a resource that is ready when the deployments in its namespace are available; those with an "@" are in the

@@ -146,7 +146,9 @@ def test_metadata_is_read_from_what_the_server_sends() -> None:
     )
 
 
-@pytest.mark.parametrize("manager", ["olm", "catalog", "manager", "seatrial-player", "gpu-operator"])
+@pytest.mark.parametrize(
+    "manager", ["olm", "catalog", "manager", "seatrial-player", "gpu-operator", "cert-manager-certificates-issuing"]
+)
 def test_what_olm_and_operators_wrote_is_nobody_elses(manager: str) -> None:
     copied = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}]}}
     assert not deletion_order.is_foreign("ClusterServiceVersion", copied, "run-0001")

@@ -217,6 +217,7 @@ def test_a_single_test_has_what_its_presets_assign_and_no_null() -> None:
     assert only["fine_tuning_hyper_parameters"] == {**OF_THE_ROLE, **given}
     expected = {
         "fine_tuning_flavour": "fms",
+        "fine_tuning_api": "trainjob",
         "fine_tuning_image": "example.com/fms:1",
         "fine_tuning_namespace": "tuning",
         "fine_tuning_model_name": "org/small@hf",

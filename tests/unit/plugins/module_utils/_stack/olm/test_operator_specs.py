@@ -163,10 +163,20 @@ def test_a_channel_of_another_major_version_is_refused() -> None:
 
 
 def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> None:
-    asked = {"definitions": ["things.example.com"], "operands": [{"kind": "Thing", "name": "cluster"}]}
+    asked: dict[str, Any] = {
+        "definitions": ["things.example.com"],
+        "operands": [{"kind": "Thing", "name": "cluster"}],
+        "objects": [{"api_version": "v1", "kind": "ConfigMap", "namespace": "kube-system", "names": ["thing"]}],
+    }
     operator = one(creates=asked)
     made = objects.subscription_manifest(operator, specs.choose_offer(operator, [manifest()]), "run-0001")
     assert objects.created_objects(made) == specs.CreatedObjects(**asked)
     plain = objects.subscription_manifest(one(), specs.choose_offer(one(), [manifest()]), "run-0001")
     assert "annotations" not in plain["metadata"]
     assert objects.created_objects(plain) == specs.CreatedObjects()
+
+
+def test_objects_that_an_operator_creates_are_named_or_labelled() -> None:
+    everything = {"objects": [{"api_version": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "names": []}]}
+    with pytest.raises(InputError, match="nfd: creates: objects: ClusterRole requires names or labels"):
+        one(creates=everything)
