@@ -60,9 +60,9 @@ def _compiled_schema_validator(name: str, kind: str) -> Any:
     """Return a compiled validator; of a JSON-lines schema, for lines of type ``kind``."""
     import jsonschema
 
-    from . import schemas  # imported only where writes are validated
+    from .schemas import schema_catalogue  # imported only where writes are validated
 
-    schema = schemas.schema(name)
+    schema = schema_catalogue.schema(name)
     for line_schema in schema.get("oneOf", ()):
         if line_schema["properties"].get("type", {}).get("const") == kind:
             schema = line_schema

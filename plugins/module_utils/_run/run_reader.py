@@ -228,16 +228,19 @@ def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:
 
 
 class AttemptAtPoint(Protocol):
-    """An attempt: its point of the matrix, its number at that point, and its status."""
+    """An attempt to measure a point."""
 
     @property
-    def of(self) -> str: ...
+    def of(self) -> str:
+        """Its point of the matrix."""
 
     @property
-    def attempt(self) -> int: ...
+    def attempt(self) -> int:
+        """Its number at that point."""
 
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """How it ended."""
 
 
 One = TypeVar("One", bound=AttemptAtPoint)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.schema_catalogue import SCHEMAS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
     NO_HISTORY,
     VERDICTS,
@@ -62,7 +63,7 @@ MIGRATIONS: dict[tuple[str, int], Change] = {
 
 def current_schema_version(name: str) -> int:
     """Return the version of a schema that this collection reads and writes."""
-    return max(int(schema.partition("/")[2]) for schema in schemas.SCHEMAS if schema.partition("/")[0] == name)
+    return max(int(schema.partition("/")[2]) for schema in SCHEMAS if schema.partition("/")[0] == name)
 
 
 def migrate_run_files(top: Path) -> list[str]:

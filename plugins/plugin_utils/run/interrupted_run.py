@@ -213,7 +213,7 @@ class RunWatch:
         for what in held:
             self._say(f"  held      {what}")
         if not held:
-            self._say("  held      nothing that is known of; the command below is safe to run and checks again")
+            self._say("  held      nothing any more; the command below can be run to check it again")
 
     def _await_tasks(self) -> None:
         """Wait until the processes of the workers have ended in order: giving back must not run beside them."""

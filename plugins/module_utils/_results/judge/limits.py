@@ -77,10 +77,12 @@ class JudgedValue(Protocol):
     """What was read of a figure by a limit."""
 
     @property
-    def result(self) -> str: ...
+    def result(self) -> str:
+        """Whether the limit holds."""
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The reading in words."""
 
 
 JudgedT = TypeVar("JudgedT", bound=JudgedValue)

@@ -28,14 +28,14 @@ def measured_text(kpi: Mapping[str, Any]) -> str:
 
 
 def confidence_text(kpi: Mapping[str, Any]) -> str:
-    """Return the confidence interval: "95 %: 1.2 s – 3 s"."""
+    """Return the confidence interval: "95 % interval: 1.2 s – 3 s"."""
     confidence = kpi.get("confidence")
     if not confidence or confidence.get("low") is None:
         return ""
-    percent = f"{100 * confidence['level']:.0f} %"
+    name = f"{100 * confidence['level']:.0f} % interval"
     if confidence.get("high") is None:
-        return f"{percent}: {formats.format_with_unit(confidence['low'], kpi['unit'])} or more"
-    return f"{percent}: {formats.format_range(confidence['low'], confidence['high'], kpi['unit'])}"
+        return f"{name}: {formats.format_with_unit(confidence['low'], kpi['unit'])} or more"
+    return f"{name}: {formats.format_range(confidence['low'], confidence['high'], kpi['unit'])}"
 
 
 def stage_name(name: str) -> str:

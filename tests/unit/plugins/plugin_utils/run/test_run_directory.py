@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas import field_types
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
 def test_a_run_id_fits_its_schema_and_begins_with_a_letter() -> None:
-    pattern = re.compile(schemas.field_types.RUN_ID["pattern"])
+    pattern = re.compile(field_types.RUN_ID["pattern"])
     ids = {run_directory.new_id() for dummy in range(200)}
     assert len(ids) == 200
     assert all(pattern.match(one) and one[0].isalpha() for one in ids)
