@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial presets ci test test-long versions lint bench measure docs lock clean
+.PHONY: help setup trial presets ci test test-long versions lint bench measure docs site mirror release-check lock clean
 
 # Ansible refuses a locale that is not UTF-8.
 ifneq ($(filter C POSIX,$(LC_ALL)),)
@@ -58,8 +58,18 @@ measure: ## the error rates of the verdicts' statistics; OTAVA=1 beside apache-o
 docs: ## write docs/settings.md, the package table and docs/schemas (not in the repository)
 	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/generate.py
 
+site: ## build the documentation as a site in .cache/site/html; LINKS=1 requests the links to other sites too
+	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/build_site.py $(if $(filter 1,$(LINKS)),--links)
+
+mirror: ## collect in MIRROR what set-up needs on a machine without network (docs/offline.md)
+	@python=$$($(PY)) && "$$python" tools/trial.py --mirror "$(MIRROR)"
+
+release-check: ## make the archive of a release, sign, install and import it; KEY=<of gpg>; publishes nothing
+	@python=$$($(PY)) && "$$python" tools/setup.py test && $(VENV_PYTHON) tools/release_check.py $(if $(KEY),--key "$(KEY)")
+
 lock: ## write tools/locks, the versions and hashes that set-up installs; needs uv (pip install uv); UPGRADE=1 takes newer ones
-	set -e; for level in user:requirements-pypi.txt test:test-requirements.txt; do \
+	set -e; for level in user:requirements-pypi.txt test:test-requirements.txt site:tools/site-requirements.txt \
+	  importer:tools/importer-requirements.txt; do \
 	  uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-strip-extras \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) "$${level#*:}" --output-file "tools/locks/$${level%%:*}.txt"; done
 

@@ -19,7 +19,7 @@ from common import ROOT, find_collection, say, stop
 
 find_collection()
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import schemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas import schema_catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
 
 DOCS = ROOT / "docs"
@@ -88,24 +88,30 @@ def as_type(setting: settings_catalogue.Setting) -> str:
     return text
 
 
-def settings_page() -> str:
-    """docs/settings.md: one table for each role."""
-    known = settings_catalogue.load_catalogue(ROOT)
+def settings_by_role() -> dict[str, list[settings_catalogue.Setting]]:
+    """Role → its settings, both sorted by name."""
     by_role: dict[str, list[settings_catalogue.Setting]] = {}
-    for setting in known.settings.values():
+    for setting in settings_catalogue.load_catalogue(ROOT).settings.values():
         by_role.setdefault(setting.role, []).append(setting)
-    lines = [HEAD]
-    for role in sorted(by_role):
-        lines += [f"## {role}", "", "| setting | type | default | description |", "|---|---|---|---|"]
-        for setting in sorted(by_role[role], key=lambda one: one.name):
-            cells = [
-                f"`{setting.name}`",
-                as_type(setting),
-                as_default(setting),
-                as_text(setting.spec.get("description")),
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
+    return {role: sorted(by_role[role], key=lambda setting: setting.name) for role in sorted(by_role)}
+
+
+def settings_table(settings: list[settings_catalogue.Setting]) -> list[str]:
+    """The lines of a table of settings."""
+    lines = ["| setting | type | default | description |", "|---|---|---|---|"]
+    for setting in settings:
+        description = as_text(setting.spec.get("description"))
+        cells = [f"`{setting.name}`", as_type(setting), as_default(setting), description]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def settings_page() -> str:
+    """docs/settings.md: one table for each role, below a list of the roles."""
+    roles = settings_by_role()
+    lines = [HEAD, "Roles: " + " · ".join(f"[{role}](#{role})" for role in roles), ""]
+    for role, settings in roles.items():
+        lines += [f"## {role}", "", *settings_table(settings)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -141,8 +147,8 @@ def pages() -> dict[Path, str]:
 def published_schemas() -> dict[Path, str]:
     """Path → content of the schemas that the built collection contains; they are not in the repository."""
     return {
-        DOCS / "schemas" / f"{name.replace('/', '-')}.json": json.dumps(schemas.schema(name), indent=2) + "\n"
-        for name in schemas.PUBLISHED
+        DOCS / "schemas" / f"{name.replace('/', '-')}.json": json.dumps(schema_catalogue.schema(name), indent=2) + "\n"
+        for name in schema_catalogue.PUBLISHED
     }
 
 

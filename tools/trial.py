@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import clean
+import mirror
 import setup
 from common import ROOT, VENV, check_home, check_space, folder_gb, free_gb, run, say, seatrial_cache, stop
 
@@ -78,28 +79,35 @@ def components(project: str, presets: str) -> set[str]:
     return wanted
 
 
+def required(wanted: set[str]) -> dict[str, str]:
+    """The parts of the rehearsal cluster that always run, and those that are wanted: name -> its component.yml."""
+    texts = {part.parent.name: part.read_text(encoding="utf-8") for part in sorted(COMPONENTS.glob("*/component.yml"))}
+    todo, names = list(wanted), set()
+    while todo:
+        name = todo.pop()
+        if name not in names:
+            names.add(name)
+            todo += named("requires", texts.get(name, ""))
+    return {
+        name: text for name, text in texts.items() if name in names or re.search(r"^always: true", text, re.MULTILINE)
+    }
+
+
+def cached(name: str, text: str) -> list[Path]:
+    """Folders in the cache that hold the programs of a part in the version of its component.yml."""
+    version = re.search(r"^version: (\S+)", text, re.MULTILINE)
+    pattern = f"{name}-{version[1] if version else ''}-*/entry.json"
+    return [path.parent for path in sorted((seatrial_cache() / "rehearsal").glob(pattern))]
+
+
 def to_build(wanted: set[str]) -> list[tuple[str, float, float]]:
     """Parts of the rehearsal cluster, default or wanted, whose programs are missing: (name, minutes, GB)."""
     missing = []
-    texts = {part: part.read_text(encoding="utf-8") for part in sorted(COMPONENTS.glob("*/component.yml"))}
-    required = {part.parent.name: named("requires", text) for part, text in texts.items()}
-    todo, wanted = list(wanted), set()
-    while todo:
-        name = todo.pop()
-        if name not in wanted:
-            wanted.add(name)
-            todo += required.get(name, [])
-    for part, text in texts.items():
-        if part.parent.name not in wanted and not re.search(r"^always: true", text, re.MULTILINE):
-            continue
+    for name, text in required(wanted).items():
         figures = [re.search(rf"^  {key}: ([0-9.]+)", text, re.MULTILINE) for key in ("minutes", "disk_gib")]
-        version = re.search(r"^version: (\S+)", text, re.MULTILINE)
-        cached = (seatrial_cache() / "rehearsal").glob(
-            f"{part.parent.name}-{version[1] if version else ''}-*/entry.json"
-        )
-        if all(figures) and version and not any(cached):
+        if all(figures) and re.search(r"^version: ", text, re.MULTILINE) and not cached(name, text):
             minutes, disk = (float(found[1]) for found in figures if found)
-            missing.append((part.parent.name, minutes, disk * 1.074))
+            missing.append((name, minutes, disk * 1.074))
     return missing
 
 
@@ -177,19 +185,34 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
+def set_up(parts: set[str]) -> int:
+    """Complete the virtual environment and the programs of the rehearsal cluster; return the exit code."""
+    announce(parts)
+    setup.main("user")
+    words = json.dumps({"rehearsal_components": sorted(parts)})
+    return play("playbooks/rehearsal.yml", "--tags", "binaries", "-e", words)
+
+
 def main() -> None:
     """Parse the arguments, announce, set up, run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--project", default="fine_tuning")
     parser.add_argument("--preset", default="light")
     parser.add_argument("--setup-only", action="store_true")
+    parser.add_argument("--mirror", help="fill this folder with what a set-up without network needs")
     asked = parser.parse_args()
     check_home()
+    if asked.mirror is not None:
+        if not os.path.isabs(asked.mirror):
+            stop(f"make mirror MIRROR=<folder> needs an absolute path, not '{asked.mirror}'")
+        if code := set_up(DEFAULT):
+            sys.exit(code)
+        mirror.collect(Path(asked.mirror), [entry for part in required(DEFAULT).items() for entry in cached(*part)])
+        return
+    if folder := os.environ.get("MIRROR"):
+        mirror.use(Path(folder))
     if asked.setup_only:
-        announce(DEFAULT)
-        setup.main("user")
-        parts = json.dumps({"rehearsal_components": sorted(DEFAULT)})
-        code = play("playbooks/rehearsal.yml", "--tags", "binaries", "-e", parts)
+        code = set_up(DEFAULT)
         if code == 0:
             say_sizes()
         sys.exit(code)

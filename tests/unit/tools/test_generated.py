@@ -16,8 +16,8 @@ def test_settings_page_is_up_to_date():
 def test_published_schemas_are_those_of_the_newest_versions():
     made = {path.name for path in generate.published_schemas()}
     assert {"run-1.json", "verdict-2.json", "kpi_definitions-1.json"} <= made
-    newest = {name.partition("/")[0]: name for name in sorted(generate.schemas.SCHEMAS)}
-    assert set(generate.schemas.PUBLISHED) <= set(newest.values())
+    newest = {name.partition("/")[0]: name for name in sorted(generate.schema_catalogue.SCHEMAS)}
+    assert set(generate.schema_catalogue.PUBLISHED) <= set(newest.values())
 
 
 def test_a_secret_never_shows_its_default():
