@@ -33,6 +33,14 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "conduct.md",
     "AGENTS.md": "agents.md",
 }
+#: Labels of Ansible's own documentation that antsibull-docs refers to, beside those of its modules -> the page.
+ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
+LABELS = {
+    "action_plugins": "plugins/action.html",
+    "ansible_configuration_settings": "reference_appendices/config.html",
+    "callback_plugins": "plugins/callback.html",
+    "common_return_values": "reference_appendices/common_return_values.html",
+}
 #: Seconds for each program.
 LIMIT = 900.0
 
@@ -160,6 +168,17 @@ def write_reference(tools: Path) -> None:
             stop(f"antsibull-docs ended with {code}:\n{tail(log, 20)}")
 
 
+def write_labels() -> None:
+    """A page with the labels of Ansible's documentation that the reference uses: no request while the site is built."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "collections").glob("*.rst"))
+    found = set(re.findall(r"<(ansible_collections\.(?!perfscale\.)\w+\.\w+\.\w+_\w+)>`", pages))
+    targets = LABELS | {label: f"{label.removeprefix('ansible_').replace('.', '/')}.html" for label in found}
+    lines = [":orphan:", "", "Pages of Ansible's documentation", "=" * 32, ""]
+    for label, target in sorted(targets.items()):
+        lines += [f".. _{label}:", "", label, "-" * len(label), "", f"`{label} <{ANSIBLE}{target}>`__", ""]
+    write("of_ansible.rst", "\n".join(lines))
+
+
 def sphinx(tools: Path, builder: str, target: Path) -> None:
     """Run Sphinx; a warning ends it."""
     log = CACHE / "site" / f"{builder}.log"
@@ -186,6 +205,7 @@ def main(arguments: list[str]) -> None:
     tools = programs("site")
     write_pages()
     write_reference(tools)
+    write_labels()
     shutil.rmtree(HTML, ignore_errors=True)
     sphinx(tools, "html", HTML)
     if arguments:
