@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options for invalid runs and secrets; in further fragments the server's certificates and an S3 server."""
+    """The option for invalid runs; in further fragments secrets, the server's certificates and an S3 server."""
 
     DOCUMENTATION = r"""
 options:
@@ -18,15 +18,19 @@ options:
     type: str
     choices: [label, skip]
     default: label
+"""
+
+    SECRETS = r"""
+options:
   secrets:
     description:
-      - Values that must not be exported, by name. The action plugin adds the values of all secret settings of this
-        collection.
+      - Values that must not be written or sent, by name. The action plugin adds the values of all secret settings of
+        this collection.
     type: dict
     default: {}
   kubeconfigs:
     description:
-      - Kubeconfigs whose credentials must not be exported. The action plugin adds those of the run's clusters.
+      - Kubeconfigs whose credentials must not be written or sent. The action plugin adds those of the run's clusters.
     type: list
     elements: path
     default: []

@@ -89,7 +89,8 @@ def main() -> None:
             params["name"],
             [without_secrets(definition, definition, "<secret>") for definition in params["definitions"]],
         )
-        with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
+        opened = Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30)
+        with opened as client, step.timed("cluster", params["name"]):
             result = apply.apply_all(client, params["definitions"], module.check_mode)
         step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
         return result

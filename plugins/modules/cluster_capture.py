@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._run
   - perfscale.seatrial._run.objects
   - perfscale.seatrial._step
@@ -73,18 +74,6 @@ options:
     description: Size limit of all files of the folder. C(state.json) is always written.
     type: int
     default: 20000000
-  secrets:
-    description:
-      - Values that must not be written, by name. The action plugin adds the values of all secret settings of this
-        collection.
-    type: dict
-    default: {}
-  kubeconfigs:
-    description:
-      - Kubeconfigs whose credentials must not be written. The action plugin adds those of the run's clusters.
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: perfscale.seatrial.results
 """
@@ -146,8 +135,7 @@ def main() -> None:
             "namespaces": {"type": "list", "elements": "str", "default": []},
             "seconds": {"type": "float", "default": 15},
             "limit_bytes": {"type": "int", "default": 20_000_000},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
-            "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+            **ansible_module.SECRETS,
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },

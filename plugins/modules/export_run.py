@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._export
   - perfscale.seatrial._export.ca_file
   - perfscale.seatrial._export.s3
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._run
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress

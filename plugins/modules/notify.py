@@ -19,6 +19,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._export.ca_file
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -124,18 +125,6 @@ options:
         description: Address of an incoming webhook, instead of a bot.
         type: str
         default: ''
-  secrets:
-    description:
-      - Values that must not be sent, by name. The action plugin adds the values of all secret settings of this
-        collection.
-    type: dict
-    default: {}
-  kubeconfigs:
-    description:
-      - Kubeconfigs whose credentials must not be sent. The action plugin adds those of the run's clusters.
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: perfscale.seatrial.run_state
 """
@@ -200,8 +189,7 @@ def main() -> None:
                     **dict.fromkeys(("token", "webhook"), SECRET),
                 },
             },
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
-            "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+            **ansible_module.SECRETS,
             "run_dir": {"type": "path"},
             "text": TEXT,
             "key": {"type": "str", "default": "", "no_log": False},

@@ -12,12 +12,14 @@ version_added: 0.1.0
 description:
   - Lists pods by label and fetches their logs concurrently, one file per pod.
   - A log that cannot be fetched is reported with its pod and does not fail the task.
+  - Known secrets, and what has the form of one, are masked in the files.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._step
   - perfscale.seatrial._step.progress
 attributes:
@@ -136,7 +138,7 @@ summary:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -156,6 +158,7 @@ def main() -> None:
             "limit_bytes": {"type": "int", "default": 0},
             "tail_lines": {"type": "int", "default": 0},
             "parallel": {"type": "int", "default": 16},
+            **ansible_module.SECRETS,
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
@@ -165,8 +168,9 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         spec = pod_logs.LogCollectionSpec.of(params)
         say = step.reporter(params["progress_file"], "logs")
+        gate = secret_gate.scanner_of(params["secrets"], [*params["kubeconfigs"], params["kubeconfig"]])
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("logs"):
-            result = pod_logs.LogCollection(client, spec, say).run()
+            result = pod_logs.LogCollection(client, spec, gate, say).run()
         text = pod_logs.format_collection_result(result)
         if params["which"] != "none":
             say(text)

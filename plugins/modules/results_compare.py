@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._export.ca_file
   - perfscale.seatrial._history
   - perfscale.seatrial._history.judging
+  - perfscale.seatrial._step
 attributes:
   check_mode:
     support: none
@@ -119,6 +120,7 @@ def main() -> None:
             "definitions": {"type": "list", "elements": "path", "required": True},
             "template": {"type": "path", "required": True},
             **history_settings.OPTIONS,
+            **ansible_module.STEP,
         },
     )
 
@@ -128,9 +130,10 @@ def main() -> None:
         history_settings.check_sources(request.sources, (params["history_opensearch"] or {}).get("url", ""))
         history_settings.check_runs(request.most)
         rules = ComparisonRules(request, history_settings.settings_from_params(params), params["judged"])
-        result = compare_runs.write_run_comparison(
-            params["run_dirs"], params["dest"], params["definitions"], params["template"], rules
-        )
+        with step.timed("results", "compare"):
+            result = compare_runs.write_run_comparison(
+                params["run_dirs"], params["dest"], params["definitions"], params["template"], rules
+            )
         return log_result(step, module.warn, result)
 
     ansible_module.run(module, compare)

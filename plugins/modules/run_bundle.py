@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._step.progress
 attributes:
   check_mode:
@@ -43,15 +44,6 @@ options:
       The archive to write, which ends in C(.tar.gz), by default one with the name of the run directory in the working
       directory; or the folder to create.
     type: path
-  secrets:
-    description: Values that must not be in the archive, by name. The values of all secret settings are added.
-    type: dict
-    default: {}
-  kubeconfigs:
-    description: Kubeconfigs whose credentials must not be in the archive. Those of the run are added.
-    type: list
-    elements: path
-    default: []
 seealso:
   - module: perfscale.seatrial.results_source
   - module: perfscale.seatrial.export_run
@@ -119,8 +111,7 @@ def main() -> None:
             "run_dir": {"type": "path"},
             "source": {"type": "path"},
             "dest": {"type": "path"},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
-            "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+            **ansible_module.SECRETS,
             **ansible_module.PROGRESS,
         },
         mutually_exclusive=[("run_dir", "source")],

@@ -16,6 +16,8 @@ import rehearsal as support
 import training_objects
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
@@ -28,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
+NO_SECRET = SecretScanner({})
 #: Of PyTorchJobs, whose pods one object describes.
 PARAMETERS: dict[str, Any] = {
     "fine_tuning_api": "pytorchjob",
@@ -131,7 +134,7 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
 
     masters = f"{run_labels.RUN}={run_id},training.kubeflow.org/replica-type=master"
     logs = pod_logs.LogCollectionSpec(str(tmp_path / "logs"), run_id, masters, container="pytorch")
-    result = pod_logs.LogCollection(client, logs).run()
+    result = pod_logs.LogCollection(client, logs, NO_SECRET).run()
     assert result["unread"] == [] and result["collected"] == result["found"] == 3 and result["changed"]
     assert [(one["index"], one["workload"], one["phase"]) for one in result["pods"]] == [
         (0, f"{run_id}-001-0", "Succeeded"),
@@ -140,7 +143,12 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     ]
     text = (tmp_path / "logs" / f"{run_id}-001-0-master-0.log").read_text(encoding="utf-8")
     assert text.startswith("SIMULATED: ")
-    assert pod_logs.LogCollection(client, logs).run()["changed"] is False, "the same logs once more"
+    assert pod_logs.LogCollection(client, logs, NO_SECRET).run()["changed"] is False, "the same logs once more"
+    word = next(word for word in text.split() if len(word) > 8 and word.isalpha())
+    hidden = pod_logs.LogCollectionSpec(str(tmp_path / "hidden"), run_id, masters, container="pytorch")
+    pod_logs.LogCollection(client, hidden, SecretScanner({"token": word})).run()
+    masked = [path.read_text(encoding="utf-8") for path in (tmp_path / "hidden").iterdir()]
+    assert len(masked) == 3 and all(word not in log and MASK in log for log in masked), "a secret that a program prints"
 
     collected = training_rows.logs_from_pod_logs(result["pods"], tmp_path / "logs")
     training_rows.write_training_rows(tmp_path, collected, training_rows.SIMULATED, simulated=True)
@@ -148,9 +156,9 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 
     failed = pod_logs.LogCollectionSpec(str(tmp_path / "failed"), run_id, masters, which="failed")
-    assert [one["index"] for one in pod_logs.LogCollection(client, failed).run()["pods"]] == [2]
+    assert [one["index"] for one in pod_logs.LogCollection(client, failed, NO_SECRET).run()["pods"]] == [2]
     few = pod_logs.LogCollectionSpec(str(tmp_path / "few"), run_id, masters, maximum=2)
-    found = pod_logs.LogCollection(client, few).run()
+    found = pod_logs.LogCollection(client, few, NO_SECRET).run()
     assert [one["index"] for one in found["pods"]] == [0, 2] and found["left_out"] == 1
 
 
@@ -160,7 +168,7 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     spec = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no": "such-node"}}
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
     order = pod_logs.LogCollectionSpec(str(tmp_path), run_id, f"{run_labels.RUN}={run_id}", container="another")
-    result = pod_logs.LogCollection(client, order).run()
+    result = pod_logs.LogCollection(client, order, NO_SECRET).run()
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 

@@ -66,6 +66,12 @@ COLLECT_S3: dict[str, Any] = {
     **CA_FILE,
 }
 
+#: Of modules that must not write or send secrets (fragment _export.secrets, action/_without_secrets.py).
+SECRETS: dict[str, Any] = {
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
+    "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+}
+
 #: Of modules that send requests to inference servers (fragment _inference).
 INFERENCE_TLS: dict[str, Any] = {**CA_FILE, "validate_certs": {"type": "bool", "default": True}}
 

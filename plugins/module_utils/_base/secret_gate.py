@@ -223,7 +223,10 @@ class SecretScanner:
 
     def masked(self, text: str) -> str:
         """Return a text with every secret replaced by MASK; a key or an encoded PEM file as a whole."""
-        data = text.encode("utf-8", "replace")
+        return self.masked_bytes(text.encode("utf-8", "replace")).decode()
+
+    def masked_bytes(self, data: bytes) -> bytes:
+        """Return bytes with every secret replaced by MASK."""
         mask = MASK.encode()
         data = _WHOLE_KEY.sub(mask, data)
         data = _WHOLE_PEM.sub(lambda hit: mask if _is_key(hit.group()[:90]) else hit.group(), data)
@@ -231,7 +234,7 @@ class SecretScanner:
             data = self._known.sub(mask, data)
         for form in FORMS.values():
             data = form.sub(mask, data)
-        return data.decode()
+        return data
 
     def _names(self, name: str) -> Iterator[SecretFinding]:
         if self._known and self._known.search(name.encode()):

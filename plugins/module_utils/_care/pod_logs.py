@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fetches the logs of many pods concurrently, one file per pod."""
+"""Fetches the logs of many pods concurrently, one file per pod, without secrets that their programs print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
@@ -113,10 +113,18 @@ def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
 class LogCollection:
     """One call: list the pods, fetch their logs."""
 
-    def __init__(self, client: Client, spec: LogCollectionSpec, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        spec: LogCollectionSpec,
+        gate: secret_gate.SecretScanner,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """gate: masks the secrets in the logs."""
         self.client = client
         self.spec = spec
         self.say = say
+        self._gate = gate
         self._lock = threading.Lock()
         self._done = 0
         self._changed = False
@@ -158,7 +166,7 @@ class LogCollection:
             "error": None,
         }
         try:
-            if files.replace_bytes(path, self._fetch(pod)):
+            if files.replace_bytes(path, self._gate.masked_bytes(self._fetch(pod))):
                 self._changed = True
             row["log"] = path.name
         except (ApiError, AccessError) as error:

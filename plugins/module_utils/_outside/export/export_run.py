@@ -28,12 +28,11 @@ VALID, INVALID = "valid", "invalid"
 LABEL, SKIP = "label", "skip"
 TARGETS = ("s3", "opensearch", "mlflow", "otlp", "ci")
 
-#: The run, and the secrets that must not be exported with it (doc fragment _export).
+#: The run, and the secrets that must not be exported with it (doc fragments _export and _export.secrets).
 GATE: dict[str, Any] = {
     **ansible_module.RUN_DIR,
     "invalid": {"type": "str", "default": LABEL, "choices": [LABEL, SKIP]},
-    "secrets": {"type": "dict", "default": {}, "no_log": True},
-    "kubeconfigs": {"type": "list", "elements": "path", "default": []},
+    **ansible_module.SECRETS,
 }
 #: How to reach an S3 server (doc fragments _export.s3 and _export.ca_file).
 S3_OPTIONS: dict[str, Any] = {**ansible_module.S3_SERVER, **ansible_module.CA_FILE}

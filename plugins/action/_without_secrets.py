@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export a run, and record the address in run.yml. meta/runtime.yml lists the modules that use this action."""
+"""Give a module the secrets that it must not write, and record an export of the run in run.yml.
+
+meta/runtime.yml lists the modules that use this action.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class ActionModule(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
-        top = Path(str(arguments.get("run_dir") or ""))
+        top = Path(str(arguments.get("run_dir") or task_vars.get("run_dir") or ""))
         record = read_optional(top / "run.yml")
         role = project_role.find_role(str(record.get("role") or record.get("project") or ""))
         known = {
