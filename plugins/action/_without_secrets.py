@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give a module the secrets that it must not write, and record an export of the run in run.yml.
-
-meta/runtime.yml lists the modules that use this action.
-"""
+"""Give a module (meta/runtime.yml lists them) the secrets that it must not write; record an export in run.yml."""
 
 from __future__ import annotations
 

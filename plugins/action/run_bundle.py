@@ -12,10 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import rerun_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
 
-from . import _export
+from . import _without_secrets
 
 
-class ActionModule(_export.ActionModule):
+class ActionModule(_without_secrets.ActionModule):
     """See the documentation of module run_bundle."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def run_label_selector(run_id: str, extra: str = "") -> str:
     return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
 
 
-def kinds_that_others_create(kinds: Iterable[ServedKind]) -> list[ServedKind]:
+def user_created_kinds(kinds: Iterable[ServedKind]) -> list[ServedKind]:
     """Return the kinds of namespaced objects that users create, so not those that follow other objects."""
     return [kind for kind in filter_deletable_kinds(kinds) if kind.namespaced and kind.kind not in _FOLLOWERS]
 

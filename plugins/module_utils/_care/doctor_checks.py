@@ -285,7 +285,7 @@ def _check_capacity(
     real = nodes is None or any(not label_value(node, run_labels.SIMULATED) for node in nodes)
     for point, load in spec.points.items():
         plan = load_estimate.point_load(point, load)
-        has = [*nodes, *load_estimate.created_nodes(spec.nodes, plan.selector)] if nodes is not None else []
+        has = [*nodes, *load_estimate.node_objects_to_create(spec.nodes, plan.selector)] if nodes is not None else []
         short = load_estimate.missing_capacity(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)

@@ -264,10 +264,10 @@ class RunCleanup:
         """Keep namespaces that have, or may have, objects of others: remove our label from them, and report it."""
         if not namespaces:
             return []
-        kinds = deletion_order.kinds_that_others_create(self.client.kinds())
+        kinds = deletion_order.user_created_kinds(self.client.kinds())
         kept: list[LabelledObject] = []
         for namespace in namespaces:
-            listed, unknown = list_kinds_unless_refused(self.client, kinds, namespace.name)
+            listed, unknown = list_objects_of_kinds(self.client, kinds, namespace.name)
             others = [
                 f"{kind.kind} {item['metadata']['name']}"
                 for kind, item in listed
@@ -330,7 +330,7 @@ def list_unless_refused(client: Client, kind: ServedKind, namespace: str = "") -
         raise
 
 
-def list_kinds_unless_refused(
+def list_objects_of_kinds(
     client: Client, kinds: Sequence[ServedKind], namespace: str
 ) -> tuple[list[tuple[ServedKind, dict[str, Any]]], list[str]]:
     """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed."""

@@ -85,7 +85,7 @@ _TIMES = ("lifetime", "think", "use")
 _LEAST = {"workloads": 0, "pods": 1, "gpus": 0, "seconds": 0}
 
 
-def first_problem(plan: Mapping[str, Any]) -> tuple[str, str] | None:
+def first_invalid_entry(plan: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first entry of a plan whose value no load can have, with the reason; None for a possible plan."""
     for name in _TIMES:
         try:
@@ -179,7 +179,7 @@ def most_in_a_second(load: PointLoad) -> int:
 Node = Mapping[str, Any]
 
 
-def created_nodes(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
+def node_objects_to_create(entries: Iterable[Mapping[str, Any]], selector: Mapping[str, str]) -> list[Node]:
     """Return the nodes that the run creates (entries ``nodes`` of a meta/doctor.yml) as Node objects.
 
     They carry the labels that the pods select, as the run labels its nodes.

@@ -154,7 +154,7 @@ def snapshot_lines(snapshot: ObjectsSnapshot) -> Iterable[dict[str, Any]]:
 
 
 def read_snapshot(records: Iterable[Mapping[str, Any]]) -> ObjectsSnapshot:
-    """Return the snapshot that lines() wrote."""
+    """Return the snapshot that snapshot_lines() wrote."""
     snapshot = ObjectsSnapshot({}, [])
     for record in records:
         if record["type"] == "unlisted":

@@ -27,7 +27,7 @@ def is_cluster_setting(name: str) -> bool:
     return name == "cluster_provider" or any(provider.uses(name) for provider in PROVIDERS.values())
 
 
-def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
+def host_specific_settings(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cluster settings that an inventory gives to this host only.
 
     A value that a lab gives to all its hosts is a setting of the run: presets and ``-e`` override it.
@@ -42,9 +42,9 @@ def own_choice(host: Mapping[str, Any], everyone: Mapping[str, Any]) -> dict[str
 def clusters_to_acquire(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[ClusterTarget]:
     """Return the clusters to acquire, one or two.
 
-    settings: the run's effective settings. own: host -> own_choice() of it; a host that is not in the inventory is
-    absent. The driver is the system under test unless it has settings that differ. Raises InputError for an unknown
-    provider.
+    settings: the run's effective settings. own: host -> host_specific_settings() of it; a host that is not in the
+    inventory is absent. The driver is the system under test unless it has settings that differ. Raises InputError for
+    an unknown provider.
     """
     common = {name: value for name, value in settings.items() if is_cluster_setting(name) and value not in (None, "")}
     of_driver = own.get("driver", {})

@@ -159,7 +159,10 @@ class SettingsSession:
         request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
         effective = self._checked(request, chosen, None)
         self._show(effective, request)
-        for line in [*self.context.replaced(request), *self._preflight(request, effective, chosen).unused()]:
+        for line in [
+            *self.context.replaced(request),
+            *self._preflight(request, effective, chosen).warnings_of_unused_settings(),
+        ]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
             self._show_points(effective)

@@ -43,7 +43,7 @@ def read_request(
     a template without which it would, and for a program that only the run directory names.
     """
     path = directory / REQUEST
-    request = RequestedSettings.read(setting_templates.load_yaml(path), str(path))
+    request = RequestedSettings.from_document(setting_templates.load_yaml(path), str(path))
     earlier: dict[str, Any] | None = None
     layers, notes = [], []
     for layer in request.layers:
@@ -127,7 +127,9 @@ def _refuse_foreign_programs(
             )
 
 
-def refuse_foreign_values(path: Path, names: Collection[str], known: KnownTemplates, programs: Collection[str]) -> None:
+def refuse_foreign_values(
+    path: Path, names: Collection[str], known: KnownTemplates, programs: Collection[str] | None
+) -> None:
     """Raise InputError for a file of variables with another variable than ``names``, an unknown template or program.
 
     programs: texts with which code names programs, None where no program is run.

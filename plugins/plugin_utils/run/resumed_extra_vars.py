@@ -51,9 +51,9 @@ def request_of_continued_run(
     last: Mapping[str, Any] = next((session for session in reversed(list(sessions)) if "held" in session), {})
     dropped: list[str] = []
     if last.get("kept") is False:
-        before = next(iter(request.of("before")), SettingsLayer("before", "-e", {}))
+        before = next(iter(request.layers_of_kind("before")), SettingsLayer("before", "-e", {}))
         dropped = [name for name in values if name not in more.values and values[name] != before.values.get(name)]
-        if "overrides" in before.origins and request.of("overrides"):
+        if "overrides" in before.origins and request.layers_of_kind("overrides"):
             request = replace(request, layers=tuple(layer for layer in request.layers if layer.kind != "overrides"))
             dropped.append("overrides")
         values = before.values
@@ -62,14 +62,14 @@ def request_of_continued_run(
 
 
 def _request_with_values(request: RequestedSettings, values: dict[str, Any], more: SettingsLayer) -> RequestedSettings:
-    origins = {**next((layer.origins for layer in request.of("extra")), {}), **more.origins}
+    origins = {**next((layer.origins for layer in request.layers_of_kind("extra")), {}), **more.origins}
     return request.with_layers(
         SettingsLayer("extra", "-e", values, {name: at for name, at in origins.items() if name in values})
     )
 
 
 def _values_of_layer(request: RequestedSettings, kind: str) -> dict[str, Any]:
-    return next((layer.values for layer in request.of(kind)), {})
+    return next((layer.values for layer in request.layers_of_kind(kind)), {})
 
 
 def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def cluster_targets(
     settings.setdefault("cluster_provider", DEFAULT)
     own: dict[str, dict[str, Any]] = {}
     for host in (host for host in cluster_selection.HOSTS if host in hostvars):
-        chosen = cluster_selection.own_choice(hostvars.raw_get(host), everyone)
+        chosen = cluster_selection.host_specific_settings(hostvars.raw_get(host), everyone)
         own[host] = {
             name: typed_setting(known, name, hostvars[host][name], host)
             for name in chosen

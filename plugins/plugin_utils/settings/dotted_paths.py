@@ -80,14 +80,14 @@ def get_value(tree: Any, path: Path) -> Any:
 def with_value_replaced(tree: Any, path: Path, value: Any) -> Any:
     """Return a copy of ``tree`` with ``value`` at ``path``; all other branches are shared, not copied.
 
-    The path must exist: a key is never created. Raises PathError as get().
+    The path must exist: a key is never created. Raises PathError as get_value().
     """
     get_value(tree, path)
     return _copy_with_value(tree, path, value)
 
 
 def with_value_created(tree: Any, path: Path, value: Any) -> Any:
-    """Return what put() does, after creating the keys of dictionaries that are missing on the path."""
+    """Return what with_value_replaced() does, after creating the keys of dictionaries that are missing on the path."""
     if not path or not isinstance(tree, dict):
         return with_value_replaced(tree, path, value)
     return {**tree, path[0]: with_value_created(tree.get(path[0], {}), path[1:], value)}

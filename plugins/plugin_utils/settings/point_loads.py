@@ -98,7 +98,9 @@ def simulated_nodes(
         "cpu": settings["fake_gpu_cpu"],
         "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
     }
-    return load_estimate.created_nodes([{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector)
+    return load_estimate.node_objects_to_create(
+        [{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector
+    )
 
 
 def _doctor_document(role: Path) -> Mapping[str, Any]:
@@ -147,7 +149,7 @@ def _loads_of_points(
         plan, unknown = render(template, point.settings)
         if unknown or not _add_trace_to_plan(plan, role):
             continue
-        if problem := load_estimate.first_problem(plan):
+        if problem := load_estimate.first_invalid_entry(plan):
             name, why = problem
             text = " ".join(str(template[name]).split())
             raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")

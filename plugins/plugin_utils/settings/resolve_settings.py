@@ -90,8 +90,12 @@ def resolve_request(
 
 def heavy_presets(request: RequestedSettings) -> list[str]:
     """Return the presets of a request that can overload a control plane."""
-    definitions = request.definitions()
-    return [name for name in presets_with_extended(definitions, request.names()) if definitions[name].get("heavy")]
+    definitions = request.definitions_of_presets()
+    return [
+        name
+        for name in presets_with_extended(definitions, request.presets_to_apply())
+        if definitions[name].get("heavy")
+    ]
 
 
 def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
@@ -113,12 +117,14 @@ def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
 
 def _changes_of_layers(request: RequestedSettings, catalogue: Catalogue) -> list[SettingChange]:
     changes = [
-        _whole_setting_change(name, value) for layer in request.of("inventory") for name, value in layer.values.items()
+        _whole_setting_change(name, value)
+        for layer in request.layers_of_kind("inventory")
+        for name, value in layer.values.items()
     ]
-    definitions = request.definitions()
+    definitions = request.definitions_of_presets()
     for name in request.presets:
         changes += settings_layers.changes_of_preset(definitions, name)
-    for profile in request.of("profile"):
+    for profile in request.layers_of_kind("profile"):
         for name in profile.values["presets"]:
             preset_changes = settings_layers.changes_of_preset(definitions, name)
             changes += [
@@ -133,9 +139,9 @@ def _changes_of_layers(request: RequestedSettings, catalogue: Catalogue) -> list
                 change.key,
                 change.source,
             )
-    for layer in request.of("overrides"):
+    for layer in request.layers_of_kind("overrides"):
         changes += settings_layers.changes_of_layer("overrides", layer.values)
-    for layer in request.of("extra"):
+    for layer in request.layers_of_kind("extra"):
         changes += [_whole_setting_change(name, value, "-e") for name, value in layer.values.items()]
     return changes
 
@@ -225,10 +231,12 @@ def _own_paths(request: RequestedSettings) -> list[str]:
     """Return the dotted keys that the command line sets."""
     changes = [
         change
-        for layer in request.of("overrides")
+        for layer in request.layers_of_kind("overrides")
         for change in settings_layers.changes_of_layer("overrides", layer.values)
     ]
-    paths = [change.path for change in changes] + [(name,) for layer in request.of("extra") for name in layer.values]
+    paths = [change.path for change in changes] + [
+        (name,) for layer in request.layers_of_kind("extra") for name in layer.values
+    ]
     return [dotted_paths.render(path) for path in paths]
 
 

@@ -55,7 +55,9 @@ def given_bisection(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def bisect_keyword_of_request(request: RequestedSettings) -> dict[str, Any]:
     """Return the word ``bisect`` of the earlier sessions of a run."""
-    return next((dict(layer.values["bisect"]) for layer in request.of("extra") if "bisect" in layer.values), {})
+    return next(
+        (dict(layer.values["bisect"]) for layer in request.layers_of_kind("extra") if "bisect" in layer.values), {}
+    )
 
 
 def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:

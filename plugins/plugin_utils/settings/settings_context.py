@@ -298,7 +298,7 @@ class SettingsContext:
     def replaced(self, request: RequestedSettings) -> list[str]:
         """Return a sentence for each preset of a request that replaces another one of the same name."""
         return preset_definitions.replaced_presets(
-            preset_definitions.presets_of_project(self.variables, self.project), request.names()
+            preset_definitions.presets_of_project(self.variables, self.project), request.presets_to_apply()
         )
 
     def check_names(self) -> None:

@@ -31,7 +31,7 @@ PRESET_WORDS = ("description", "extends", "heavy")
 
 
 class SettingsError(InputError):
-    """Invalid input in a layer. ``source`` names the layer as in Change, ``at`` is the key or name as written.
+    """Invalid input in a layer. ``source`` names the layer as in SettingChange, ``at`` is the key or name as written.
 
     ``at`` may carry its file and line. A key of a layer that was read from request.yml does not; then ``source`` leads
     to its origin.
@@ -177,7 +177,7 @@ class RequestedSettings:
     presets: tuple[str, ...]
     layers: tuple[SettingsLayer, ...] = ()
 
-    def of(self, kind: str) -> list[SettingsLayer]:
+    def layers_of_kind(self, kind: str) -> list[SettingsLayer]:
         """Return the layers of one kind, in order."""
         return [layer for layer in self.layers if layer.kind == kind]
 
@@ -187,13 +187,13 @@ class RequestedSettings:
         kept = tuple(layer for layer in self.layers if (layer.kind, layer.source) not in names)
         return replace(self, layers=kept + more)
 
-    def definitions(self) -> dict[str, dict[str, Any]]:
+    def definitions_of_presets(self) -> dict[str, dict[str, Any]]:
         """Return the definitions of the presets in this request, by name."""
-        return {layer.source: layer.values for layer in self.of("preset")}
+        return {layer.source: layer.values for layer in self.layers_of_kind("preset")}
 
-    def names(self) -> list[str]:
+    def presets_to_apply(self) -> list[str]:
         """Return the presets to apply: the requested ones, then those of cluster profiles."""
-        return [*self.presets, *(name for layer in self.of("profile") for name in layer.values["presets"])]
+        return [*self.presets, *(name for layer in self.layers_of_kind("profile") for name in layer.values["presets"])]
 
     def where(self, source: str, key: Any) -> str | None:
         """Return the origin of ``key`` in the layer that a change or error names as its ``source``, None if unknown.
@@ -226,7 +226,7 @@ class RequestedSettings:
         return {"schema": "request/1", "project": self.project, "presets": list(self.presets), "layers": layers}
 
     @classmethod
-    def read(cls, document: Mapping[str, Any], path: str) -> RequestedSettings:
+    def from_document(cls, document: Mapping[str, Any], path: str) -> RequestedSettings:
         """Read the content of request.yml. Raises DataError for another schema version."""
         if document.get("schema") != "request/1":
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
@@ -241,7 +241,7 @@ class RequestedSettings:
 
 
 def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
-    """Return ``names`` and all presets that they extend, each once; expand() reports unknown names."""
+    """Return ``names`` and all presets that they extend, each once; changes_of_preset() reports unknown names."""
 
     reached: list[str] = []
     todo = list(names)

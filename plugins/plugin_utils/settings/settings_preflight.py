@@ -416,11 +416,13 @@ class PreflightInput:
 
     def _targets(self) -> list[ClusterTarget]:
         """Return the clusters to acquire. Raises InputError for an unknown provider."""
-        everyone = {name: value for layer in self.request.of("inventory") for name, value in layer.values.items()}
+        everyone = {
+            name: value for layer in self.request.layers_of_kind("inventory") for name, value in layer.values.items()
+        }
         hostvars = self.variables.get("hostvars") or {}
         return cluster_settings.cluster_targets(self.catalogue, self._known(), hostvars, everyone)
 
-    def unused(self) -> list[str]:
+    def warnings_of_unused_settings(self) -> list[str]:
         """Return a warning for each setting by ``-e`` that only another provider of clusters uses."""
         if self.chosen != ["settings"] and not any(phase in self.chosen for phase in TAKING):
             return []
@@ -433,7 +435,9 @@ class PreflightInput:
         }
         chosen = " and ".join(dict.fromkeys(target.provider for target in targets))
         warnings = []
-        for name in (name for layer in self.request.of("extra") for name, value in layer.values.items() if value):
+        for name in (
+            name for layer in self.request.layers_of_kind("extra") for name, value in layer.values.items() if value
+        ):
             others = [provider.name for provider in PROVIDERS.values() if provider.uses(name)]
             if others and name not in used:
                 warnings.append(

@@ -28,7 +28,7 @@ from ..statistics.readings import (
 from . import collect_history, judge_history, limits, matching, overall_verdict
 from .collect_history import HistoryRequest, RunHistory
 from .history_settings import HEADLINE, HistorySettings
-from .judge_run import is_judged
+from .judge_run import is_compared_with_history
 from .matching import UNUSABLE, LabelRules
 from .overall_verdict import INVALID
 from .past_runs import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
@@ -235,7 +235,7 @@ def _judged_kpi_series(
     for point in _first_readable_points(top):
         same = [attempt.of for attempt in _attempts_at_matching_point(side, top, point)][:1]
         for name, (kpi, _figure) in top.kpis[point.number].items():
-            if not is_judged(kpi, judged) or kpi["direction"] == "none":
+            if not is_compared_with_history(kpi, judged) or kpi["direction"] == "none":
                 continue
             unit = str(kpi["unit"])
             old = past[first.letter].values(point.of, name, unit)

@@ -76,7 +76,7 @@ def judge_whole_run(
         history, rules = None, replace(rules, judged=(), limits=of_workloads)
     attempts = repeated_limits.passed_attempts_by_point(run)
     kpis = repeated_limits.judged_kpis(
-        attempts, rules.limits, lambda kpi: is_judged(kpi, rules.judged), rules.history.level, (FAILED,)
+        attempts, rules.limits, lambda kpi: is_compared_with_history(kpi, rules.judged), rules.history.level, (FAILED,)
     )
     for point in run.points:
         table = tables.get(point.number)
@@ -134,17 +134,17 @@ def judged_kpis(point: Point, of_point: Sequence[KpiLimit], judged: Sequence[str
     entries = []
     for kpi in point.kpis or []:
         own = [limit for limit in of_point if limit.matches(kpi["name"])]
-        if own or is_judged(kpi, judged):
+        if own or is_compared_with_history(kpi, judged):
             readings = [limits.check_kpi_against_limit(limit, kpi) for limit in own]
             low, high = limits.kpi_uncertainty_interval(kpi)
-            entry = limits.judged_kpi(point.number, kpi, own, readings, is_judged(kpi, judged))
+            entry = limits.judged_kpi(point.number, kpi, own, readings, is_compared_with_history(kpi, judged))
             entries.append({**entry, "low": low, "high": high})
     names = [str(kpi["name"]) for kpi in point.kpis or []]
     absent = [limit for limit in of_point if not any(map(limit.matches, names))]
     return entries + [limits.absent_kpi(point.number, limit) for limit in absent]
 
 
-def is_judged(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
+def is_compared_with_history(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
     """Return whether a KPI is compared with history."""
     if ALL in judged or (HEADLINE in judged and kpi.get("headline")):
         return True

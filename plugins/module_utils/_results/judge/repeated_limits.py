@@ -46,7 +46,7 @@ def passed_attempts_by_point(run: Run) -> dict[str, list[Point]]:
 def judged_kpis(
     attempts: Mapping[str, Sequence[Point]],
     of_points: Mapping[str, Sequence[KpiLimit]],
-    is_judged: Callable[[Kpi], bool],
+    is_compared_with_history: Callable[[Kpi], bool],
     level: float,
     each: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def judged_kpis(
     Args:
         attempts: Point -> those that count.
         of_points: Point -> its limits.
-        is_judged: Whether a KPI is compared with history.
+        is_compared_with_history: Whether a KPI is compared with history.
         level: Chance of any wrong decision.
         each: Names of figures whose limit holds for each attempt and not for the mean.
     """
@@ -70,8 +70,8 @@ def judged_kpis(
     entries = []
     for point, kpis, own in figures:
         of_limits = [next(readings) for _limit in own]
-        if own or is_judged(kpis[0]):
-            entries.append(_verdict_entry_of_kpi(point, kpis, own, of_limits, is_judged(kpis[0])))
+        if own or is_compared_with_history(kpis[0]):
+            entries.append(_verdict_entry_of_kpi(point, kpis, own, of_limits, is_compared_with_history(kpis[0])))
     for point, members in attempts.items():
         names = {str(kpi["name"]) for member in members for kpi in member.kpis or []}
         absent = [limit for limit in of_points.get(point, ()) if not any(map(limit.matches, names))]

@@ -51,7 +51,7 @@ class TimelineStage:
         }
 
 
-def timeline_name(kind: str, defined: str, which: str, own: Iterable[str]) -> str:
+def timeline_stage_name(kind: str, defined: str, which: str, own: Iterable[str]) -> str:
     """Return the timeline name of the stage ``defined`` of ``kind``, for workloads of the kinds ``own``."""
     if kind in own:
         return defined
@@ -78,7 +78,7 @@ def stages_from_definitions(
         for definition in body.get("stages") or []:
             ends = definition.get("ends") if kind in owned else None
             for which in _stage_reductions(kind, definition, owned):
-                name = timeline_name(kind, definition["name"], which, owned)
+                name = timeline_stage_name(kind, definition["name"], which, owned)
                 writer = str(definition.get("writer") or "")
                 needs = _prerequisite_stages(kind, definition, kinds, owned, which)
                 simulated = not simulating.isdisjoint((writer, *needs))
@@ -117,9 +117,9 @@ def _prerequisite_stages(
         bare = stage.removesuffix("_first")
         if stage in known:
             same = of == kind or which in _stage_reductions(of, known[stage], own)
-            names.append(timeline_name(of, stage, which if same else ALL, own))
+            names.append(timeline_stage_name(of, stage, which if same else ALL, own))
         elif bare in known:
-            names.append(timeline_name(of, bare, FIRST, own))
+            names.append(timeline_stage_name(of, bare, FIRST, own))
         else:
             names.append(stage)  # a writer
     return tuple(names)

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_kinds_unless_refused
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_objects_of_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
@@ -240,8 +240,8 @@ class OperatorRemoval(OwnedSearch):
 
     def _others_in(self, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the objects of others in a namespace, and the kinds that can't be listed."""
-        kinds = deletion_order.kinds_that_others_create(self.client.kinds())
-        listed, unknown = list_kinds_unless_refused(self.client, kinds, namespace)
+        kinds = deletion_order.user_created_kinds(self.client.kinds())
+        listed, unknown = list_objects_of_kinds(self.client, kinds, namespace)
         others = []
         for kind, item in listed:
             item["kind"] = kind.kind

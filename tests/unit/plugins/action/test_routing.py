@@ -99,10 +99,10 @@ for name in sys.argv[1:]:
 
 
 def test_ansible_follows_a_route_for_the_full_and_the_short_name() -> None:
-    command = [sys.executable, "-c", FIND, f"{PREFIX}pod_logs", "pod_logs"]
+    command = [sys.executable, "-c", FIND, f"{PREFIX}gpu_burn", "gpu_burn"]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines() == [f"{PREFIX}pod_logs {PREFIX}_progress True"] * 2
+    assert done.stdout.splitlines() == [f"{PREFIX}gpu_burn {PREFIX}_progress True"] * 2
 
 
 def made(action: type[InPlaceAction], monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
     count_node_gpus,
-    created_nodes,
     missing_capacity,
+    node_objects_to_create,
     point_load,
 )
 
@@ -42,5 +42,5 @@ def test_what_can_never_run_is_named(given: dict[str, Any], nodes: list[dict[str
 def test_nodes_that_the_run_makes_count_as_there() -> None:
     entries = [{"count": 2, "allocatable": {GPU: 8, "cpu": 96}}, {"count": 4}]
     wanted = plan(gpus=16, requests={GPU: 8}, node_selector={"pool": "a"})
-    nodes = created_nodes(entries, wanted.selector)
+    nodes = node_objects_to_create(entries, wanted.selector)
     assert (len(nodes), count_node_gpus(wanted, nodes), missing_capacity(wanted, nodes)) == (2, 16.0, "")

@@ -9,7 +9,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
     PointLoad,
     estimate_by_scheduling,
-    first_problem,
+    first_invalid_entry,
     format_total,
     point_load,
 )
@@ -77,12 +77,12 @@ def test_steps_say_how_many_workloads_there_are() -> None:
     ],
 )
 def test_a_value_that_no_load_can_have_is_named(plan: dict[str, Any], name: str, reason: str) -> None:
-    assert first_problem(plan) == (name, reason)
+    assert first_invalid_entry(plan) == (name, reason)
 
 
 @pytest.mark.parametrize("quantity", ["1e3", "0.5", ".5", "5.", "100n", "2Ei", "3k", 4])
 def test_every_quantity_of_the_api_is_possible(quantity: object) -> None:
-    assert first_problem({"workloads": 0, "requests": {"memory": quantity}}) is None
+    assert first_invalid_entry({"workloads": 0, "requests": {"memory": quantity}}) is None
 
 
 def test_an_arrival_that_is_none_is_refused() -> None:

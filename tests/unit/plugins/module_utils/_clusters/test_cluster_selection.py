@@ -86,7 +86,9 @@ def test_a_rehearsal_is_one_cluster_whatever_kubeconfigs_the_hosts_have() -> Non
 
 def test_a_value_that_every_host_has_is_no_choice_of_one_host() -> None:
     host = {"cluster_provider": "existing", "cluster_kubeconfig": "/a", "other": 1}
-    assert cluster_selection.own_choice(host, {"cluster_provider": "existing"}) == {"cluster_kubeconfig": "/a"}
+    assert cluster_selection.host_specific_settings(host, {"cluster_provider": "existing"}) == {
+        "cluster_kubeconfig": "/a"
+    }
 
 
 def test_a_driver_with_settings_of_its_own_gets_a_cluster_of_its_own_of_the_same_provider() -> None:

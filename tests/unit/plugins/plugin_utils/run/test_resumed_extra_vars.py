@@ -46,13 +46,13 @@ class Run:
         self.request, dropped = resumed_extra_vars.request_of_continued_run(
             self.request, more, self.record["sessions"], chosen
         )
-        self.request = RequestedSettings.read(self.request.document(), "request.yml")
+        self.request = RequestedSettings.from_document(self.request.document(), "request.yml")
         self.begin(chosen)
         return dropped
 
     @property
     def extra(self) -> dict[str, Any]:
-        return self.request.of("extra")[0].values
+        return self.request.layers_of_kind("extra")[0].values
 
 
 def test_a_wrong_setting_of_a_session_that_came_to_nothing_is_gone(tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ def test_the_matrix_of_a_run_stays_with_its_points_and_overrides_by_the_command_
     run.end("no")
     assert run.go_on() == ["overrides"]
     assert run.extra == {"matrix": {"fine_tuning_count": [1, 2]}}
-    assert run.request.of("overrides") == []
+    assert run.request.layers_of_kind("overrides") == []
 
 
 def test_overrides_of_an_inventory_stay(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.end("no")
     assert run.go_on() == []
-    assert run.request.of("overrides")[0].values == {"a.b": 1}
+    assert run.request.layers_of_kind("overrides")[0].values == {"a.b": 1}
 
 
 SESSIONS = st.lists(

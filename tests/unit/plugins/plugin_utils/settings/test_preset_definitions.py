@@ -30,7 +30,7 @@ def request(presets: dict[Any, Any], asked: str, **more: Any) -> Any:
 def test_a_preset_that_sets_nothing_is_known(nothing: Any) -> None:
     found = request({"empty": nothing}, "empty")
     assert found.presets == ("empty",)
-    assert "empty" in found.definitions()
+    assert "empty" in found.definitions_of_presets()
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "a b", "../up", "list", ".hidden"])

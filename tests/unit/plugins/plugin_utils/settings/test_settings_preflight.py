@@ -232,9 +232,9 @@ def test_a_load_is_not_refused_where_the_nodes_are_unknown_or_the_user_insists(g
 def test_a_setting_that_the_chosen_provider_does_not_read_is_warned_about(
     given: dict[str, Any], warned: list[str]
 ) -> None:
-    found = preflight(["settings"], **given).unused()
+    found = preflight(["settings"], **given).warnings_of_unused_settings()
     assert [one.split()[0] for one in found] == warned
-    assert preflight(["report"], **given).unused() == []
+    assert preflight(["report"], **given).warnings_of_unused_settings() == []
 
 
 def test_a_load_that_can_not_be_planned_is_refused() -> None:

@@ -7,7 +7,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     stage_with_ancestors,
     stages_between,
     stages_from_definitions,
-    timeline_name,
+    timeline_stage_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from run_directory import STAGES
@@ -128,4 +128,4 @@ def test_ancestors_holds_the_stage_itself():
     ],
 )
 def test_names_in_a_timeline_tell_whose_stage_it_is(kind, defined, which, name):
-    assert timeline_name(kind, defined, which, OWN) == name
+    assert timeline_stage_name(kind, defined, which, OWN) == name
