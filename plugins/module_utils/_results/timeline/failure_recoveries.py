@@ -33,7 +33,7 @@ DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE = STAGES
 WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 #: Stages of the node, which only a lost one reaches.
 OF_LOST_NODE = (DETECTED, TAINTED)
-NODE_LOST, NODE_DRAINED, GPU_LOST = "node_lost", "node_drained", "gpu_lost"
+NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
 #: Kinds that hit no pods, but the control plane.
 OF_CONTROL_PLANE = ("controller_restarted", "etcd_slow", "api_away")
 
@@ -317,11 +317,12 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
             break
     whole = completed.running if completed is not None else NEVER
     until = midpoint_of_span(whole, inf)
-    new = [
-        pod for pod in lives if midpoint_of_span(pod.created) > since and midpoint_of_span(pod.running, inf) <= until
-    ]
+    # A controller may replace a pod before the request that deletes it is answered.
+    later = recovery.injected[0] if recovery.kind == POD_KILLED else since
+    created = [pod for pod in lives if midpoint_of_span(pod.created) > later]
+    new = [pod for pod in created if midpoint_of_span(pod.running, inf) <= until]
     if completed is None:
-        new = [pod for pod in lives if midpoint_of_span(pod.created) > since and not pod.broken]
+        new = [pod for pod in created if not pod.broken]
     enough = len(new) >= len(hit)
     recovery.stages[REPLACED] = max((pod.created for pod in new), default=NEVER) if enough else NEVER
     scheduled = [pod.scheduled for pod in new]

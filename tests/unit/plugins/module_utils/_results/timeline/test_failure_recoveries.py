@@ -113,6 +113,14 @@ def test_a_pod_that_had_succeeded_is_not_hit_and_a_lost_gpu_hits_no_pod() -> Non
     assert lost.recoveries == [] and lost.injected == {"gpu_lost": 1}
 
 
+def test_a_pod_may_be_replaced_before_the_request_that_kills_it_is_answered() -> None:
+    rows = inject(0, 10, ["a"], "pod_killed")
+    rows[1]["answered"] = 10.6
+    pods = {"a": pod(1, 10.1, "deleted"), "a2": pod(11.1)}
+    (recovery,) = join(rows, pods, {0: 1}).recoveries
+    assert recovery.stages["replaced"] == approx((10.1, 10.1)) and recovery.stages["whole"] == (11.1, 11.1)
+
+
 def test_a_failure_that_ended_no_pod_is_no_recovery() -> None:
     back = {"a": pod(1, 60, "succeeded")}
     assert join(inject(0, 10, ["a"]), back, {0: 1}).recoveries == [], "the node came back before it was missed"
