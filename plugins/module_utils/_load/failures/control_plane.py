@@ -126,10 +126,15 @@ def inject(failure: Mapping[str, Any]) -> None:
         _stop(failure)
 
 
-def undo(failure: Mapping[str, Any]) -> bool:
-    """Undo what the row ``inject`` says; return False if there was nothing to undo: the cluster may be gone."""
+def undo(server: str, failure: Mapping[str, Any]) -> bool:
+    """Undo what the row ``inject`` says; return False if there was nothing to undo: the cluster may be gone.
+
+    server: of the cluster that is given back. A row may be a stranger's: only what is in the folder of the cluster that
+    runs there is started.
+    """
     folder = Path(failure["before"]["instance"])
-    if not folder.is_dir():
+    instance = find_instance(server)
+    if instance is None or instance.path.resolve() != folder.resolve():
         return False
     if failure["kind"] == CONTROLLER_RESTARTED:
         return _start(folder, failure["target"])

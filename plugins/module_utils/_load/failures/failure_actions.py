@@ -174,7 +174,7 @@ def inject(
 def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
     if failure["kind"] in OF_CONTROL_PLANE:
-        return control_plane.undo(failure)
+        return control_plane.undo(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)
