@@ -36,6 +36,7 @@ from playbook import Done, play, run_dirs
 
 #: What the operator of OpenShift AI leaves behind.
 CREATED = describe_release(RhoaiRequest("2"))["creates"]
+HUB = {"package": "opendatahub-operator", "namespace": "openshift-operators", "creates": CREATED}
 OLM = "operators.coreos.com/v1alpha1"
 RBAC = "rbac.authorization.k8s.io/v1"
 NFD = {
@@ -180,8 +181,8 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
         with pytest.raises(OwnershipError, match="OperatorGroup colleague/nfd-operator-group, not created by this run"):
             put(client, {"package": "seatrial-unavailable", "namespace": "colleague", "watches": "all"})
 
-        put(client, {"package": "opendatahub-operator", "namespace": "openshift-operators"}, run="colleague")
-        with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 already provides datascienceclusters"):
+        put(client, HUB, run="colleague")
+        with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 already provides auths.services"):
             put(client, {"package": "rhods-operator", "namespace": "redhat-ods-operator"})
         labelled = label_definitions_again(monkeypatch)
         take_away(
@@ -205,13 +206,12 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
 
 def definitions_without_their_operator(client: Client) -> list[dict[str, Any]]:
     """Create the definitions of Open Data Hub as if its operator had been here before."""
-    hub = {"package": "opendatahub-operator", "namespace": "openshift-operators"}
-    put(client, hub, run="colleague")
+    put(client, HUB, run="colleague")
     kind = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     names = (data_science_cluster.DSC_NAME, data_science_cluster.DSCI_NAME)
     found = [client.get(kind, name) for name in names]
     own = [{"kind": "DSCInitialization", "name": "default-dsci"}]
-    take_away(client, run="colleague", packages=[hub["package"]], operands=own, namespaces=["opendatahub"])
+    take_away(client, run="colleague", packages=[HUB["package"]], operands=own, namespaces=["opendatahub"])
     return [
         client.create({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": {"name": name}})
         for one, name in zip(found, names, strict=True)
