@@ -125,6 +125,22 @@ options:
         and C(simulated), and the capacity C(memory). Requires Kubernetes 1.34 or newer.
     type: bool
     default: false
+  topology:
+    description:
+      - Levels of the topology of the nodes, widest first. Consecutive nodes share the value of a level's label, such as
+        C(rack-0) for the first ones of a label that ends with C(rack).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      label:
+        description: Label of the nodes.
+        type: str
+        required: true
+      nodes:
+        description: Number of nodes that share a value. It must divide that of the level before.
+        type: int
+        required: true
   run_id:
     description: Run to which the nodes belong; empty for none.
     type: str
@@ -199,6 +215,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     FakeGpuOperatorSpec,
     NodePool,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_topology import TopologyLevel
 
 
 def main() -> None:
@@ -232,6 +249,12 @@ def main() -> None:
             "operator_version": {"type": "str", "default": "0.2.0"},
             "operator_registry": {"type": "str", "default": "ghcr.io/run-ai/fake-gpu-operator"},
             "devices": {"type": "bool", "default": False},
+            "topology": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"label": {"type": "str", "required": True}, "nodes": {"type": "int", "required": True}},
+            },
             "run_id": {"type": "str", "default": ""},
             "real_cluster": {"type": "bool", "default": False},
             "beside_workloads": {"type": "bool", "default": False},
@@ -264,6 +287,7 @@ def main() -> None:
         params["add_to"],
         operator,
         params["devices"],
+        tuple(TopologyLevel(**level) for level in params["topology"]),
     )
     establish = fake_nodes.present if params["state"] == "present" else fake_nodes.absent
 

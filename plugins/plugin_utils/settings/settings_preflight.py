@@ -7,6 +7,8 @@ A role declares checks of its settings in meta/checks.yml. An entry is one of th
 an error is about:
 
 - ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
+- ``one_of``: what the setting may be
+- ``node_levels``: levels of the topology of simulated nodes, which must fit into each other
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
 - ``requests``: options of module inference_load, which must be valid
 - ``failures``, ``seed``: options of module workload_submit, which must be valid
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     nearest_file,
@@ -34,6 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_transport, opensearch, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import node_topology
 
 from . import (
     cluster_settings,
@@ -83,6 +86,12 @@ def _problems_found_by_checks(
         elif "requests" in entry:
             if problem := request_loads.problem_of_requests(entry["requests"], settings, render):
                 yield problem
+        elif "node_levels" in entry:
+            yield from _levels_that_do_not_fit(entry["setting"], render(entry["node_levels"], settings)[0])
+        elif "one_of" in entry:
+            name, known = entry["setting"], render(entry["one_of"], settings)[0]
+            if settings[name] not in known:
+                yield name, str(formats.unknown_value(name, settings[name], filter(None, known)))
         elif "failures" in entry:
             if problem := failure_settings.problem_of_failures(entry, settings, render):
                 yield problem
@@ -92,6 +101,15 @@ def _problems_found_by_checks(
             name = entry["setting"]
             value = "empty" if settings[name] == "" else secret_entries.mask_setting(name, settings[name])
             yield name, f"{name} is {value}: {' '.join(entry['because'].split())}"
+
+
+def _levels_that_do_not_fit(name: str, levels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    try:
+        node_topology.check_topology_levels(
+            [node_topology.TopologyLevel(str(level["label"]), int(level["nodes"])) for level in levels]
+        )
+    except InputError as error:
+        yield name, str(error)
 
 
 def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: Render) -> bool:

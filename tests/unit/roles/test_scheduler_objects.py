@@ -86,6 +86,64 @@ def test_a_gang_of_kubernetes_itself_has_its_group_before_it() -> None:
     assert pod["schedulingGroup"] == {"podGroupName": group["metadata"]["name"]} and "schedulerName" not in pod
 
 
+LEVELS = [{"name": "block", "label": "example.com/block"}, {"name": "rack", "label": "example.com/rack"}]
+LABELS = [*(level["label"] for level in LEVELS), "kubernetes.io/hostname"]
+NODE = {
+    "metadata": {"name": "n1", "labels": dict(zip(LABELS, ("b0", "r1", "n1"), strict=True))},
+    "status": {"allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "250"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "level", "annotation"),
+    [
+        ("none", "", {}),
+        ("unconstrained", "", {"unconstrained": "true"}),
+        ("preferred", "", {"preferred": "example.com/rack"}),
+        ("required", "block", {"required": "example.com/block"}),
+        ("required", "host", {"required": "kubernetes.io/hostname"}),
+    ],
+)
+def test_kueue_has_the_levels_of_the_topology_and_pods_ask_for_one(
+    wanted: str, level: str, annotation: dict[str, str]
+) -> None:
+    settings = {
+        "scheduler_mode": "kueue",
+        "scheduler_topology": wanted,
+        "scheduler_topology_level": level,
+        "scheduler_topology_levels": LEVELS,
+        "__scheduler_topology_nodes": {"resources": [NODE]},
+    }
+    (job,) = objects(settings)
+    asked = job["spec"]["template"]["metadata"]["annotations"]
+    assert {key: value for key, value in asked.items() if "topology" in key} == {
+        f"kueue.x-k8s.io/podset-{name}-topology": value for name, value in annotation.items()
+    }
+    made, kinds, needs, entries = variables(
+        settings, "__scheduler_point_objects", "__scheduler_point_kinds", "__scheduler_needs", "__scheduler_templates"
+    )
+    by_kind = {one["kind"]: one for one in made}
+    flavor = by_kind["ResourceFlavor"]["spec"]
+    if wanted == "none":
+        assert "Topology" not in [*by_kind, *needs] and flavor == {"nodeLabels": {}, "tolerations": []}
+    else:
+        topology = by_kind["Topology"]
+        assert [one["nodeLabel"] for one in topology["spec"]["levels"]] == LABELS and "Topology" in needs
+        assert flavor["topologyName"] == topology["metadata"]["name"] == "t1-001"
+        assert flavor["nodeLabels"] == {"perfscale.seatrial/simulated": "true"}
+        # Kueue keeps a topology as long as a flavor names it.
+        assert kinds.index("Topology.kueue.x-k8s.io") > kinds.index("ResourceFlavor.kueue.x-k8s.io")
+    assert entries[0]["parameters"]["scheduling"]["topology"] == {
+        "levels": ["block", "rack", "host"],
+        "nodes": {
+            "n1": {
+                "domains": ["b0", "r1", "n1"],
+                "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"},
+            }
+        },
+    }
+
+
 def test_pods_request_gpus_as_a_resource_or_by_claims() -> None:
     def pod(request: str) -> dict[str, Any]:
         (job,) = objects({"scheduler_mode": "job", "scheduler_gpu_request": request, "scheduler_gpus": 2})

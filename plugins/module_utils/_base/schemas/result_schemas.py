@@ -29,7 +29,7 @@ INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
 VALUE = {"type": ["number", "null"]}
 #: Values of for_each that depend on the point.
 FOR_EACH = [
-    *("stages", "reasons", "queues", "priorities", "stepped", "scaled", "templates", "clients"),
+    *("stages", "reasons", "queues", "priorities", "levels", "stepped", "scaled", "templates", "clients"),
     *("failures", "failed", "outages"),
 ]
 #: low and high are null if unknown.

@@ -26,11 +26,14 @@ OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
-STAGES, REASONS, QUEUES, PRIORITIES, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED, OUTAGES = LOOKED_UP = (
+STAGES, REASONS, QUEUES, PRIORITIES, LEVELS, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED, OUTAGES = (
+    LOOKED_UP
+) = (
     "stages",
     "reasons",
     "queues",
     "priorities",
+    "levels",
     "stepped",
     "scaled",
     "templates",

@@ -42,6 +42,8 @@ from .request_figures import RequestFigures, read_request_figures
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"
+#: Parameter of the templates of a plan that states what scheduler_functions need.
+SCHEDULING = "scheduling"
 NEEDED = "needed"  # as ``since``: the last of the stages that the stage waits for
 #: Outcome of workloads that were still waiting when the observation ended.
 WAITING = "unfinished"
@@ -325,9 +327,7 @@ def read_point(run: Run, point: Point, warnings: list[str]) -> PointData:
     table = timeline_table.read_timeline_jsonl(point.folder / "timeline.jsonl")
     chosen = set(table.index) if "selection" in table.header else None
     errors, attempts = _count_errors_by_reason(point, warnings, chosen)
-    seen = functools.cache(
-        functools.partial(pod_lifetimes.read_pod_lifetimes, point.folder, run.id, point.number, chosen)
-    )
+    seen = _pod_lifetimes_reader(run, point, chosen)
     training = _read_training_rows(point, warnings, chosen)
     captured = captured_metrics(run, point, table, warnings)
     beside = functools.cache(functools.partial(_other_measured_points, run, point))
@@ -365,9 +365,12 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
     chosen = set(table.index) if "selection" in table.header else None
     training = _read_training_rows(point, [], chosen)  # reading the point for its figures has warned
     requests = _request_figures_reader(point, table)
+    templates = _read_plan_header(point).get("templates") or []
+    described = any(SCHEDULING in (template.get("parameters") or {}) for template in templates)
     return PointExtras(
         training,
         metrics=captured_metrics(run, point, table, warnings),
+        lives=_pod_lifetimes_reader(run, point, chosen) if described else None,
         steps=_steps_of_load(point, requests),
         requests=requests,
         failures=_failures_reader(run, point, []),  # as above
@@ -406,10 +409,14 @@ def extras_of_workload_subset(extras: PointExtras, part: TimelineTable) -> Point
 
 
 def _extras_with_pod_lifetimes(run: Run, point: Point, extras: PointExtras, part: TimelineTable) -> PointExtras:
-    seen = functools.cache(
-        functools.partial(pod_lifetimes.read_pod_lifetimes, point.folder, run.id, point.number, set(part.index))
+    return replace(extras_of_workload_subset(extras, part), lives=_pod_lifetimes_reader(run, point, set(part.index)))
+
+
+def _pod_lifetimes_reader(run: Run, point: Point, chosen: set[int] | None) -> Callable[[], Any]:
+    """Return what reads the lifetimes of the pods of a point, once."""
+    return functools.cache(
+        functools.partial(pod_lifetimes.read_pod_lifetimes, point.folder, run.id, point.number, chosen)
     )
-    return replace(extras_of_workload_subset(extras, part), lives=seen)
 
 
 def _measured_matrix_point(point: Point, training: list[dict[str, Any]]) -> MeasuredPoint:

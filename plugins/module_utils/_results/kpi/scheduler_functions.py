@@ -19,9 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 
 from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, midpoint_of_span, whole_since
 from .estimators import DurationSample, parse_quantile
-from .point_data import ENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
+from .point_data import ENDED, SCHEDULING, SENT, KpiValue, NoFigure, PointData, kpi_function
 
-PARAMETER = "scheduling"
 #: Queue or priority of a workload that names none.
 NONE = "none"
 UNKNOWN = "the plan does not state the requests of the workloads"
@@ -36,7 +35,7 @@ class WorkloadGangs:
     def __init__(self, data: PointData, plan: Mapping[str, Any], pods: Iterable[PodLifetime]) -> None:
         templates = plan.get("templates") or []
         scheduling = {
-            template["name"]: (template.get("parameters") or {}).get(PARAMETER) or {} for template in templates
+            template["name"]: (template.get("parameters") or {}).get(SCHEDULING) or {} for template in templates
         }
         of = [scheduling.get(name, {}) for name in data.table.template]
         self.known = any(of)
@@ -54,6 +53,10 @@ class WorkloadGangs:
             if parse_kube_quantity(text) > 0
         }
         self.weights = {str(name): float(weight) for name, weight in (first.get("weights") or {}).items()}
+        #: What placement_functions reads and keeps.
+        self.stated_topology: Mapping[str, Any] = first.get("topology") or {}
+        self.topology: Any = None
+        self.free_slots: dict[str, Any] = {}
         self.horizon = max(data.end - data.start, 0.0)
         row_of = {index: row for row, index in enumerate(data.table.index)}
         self.lives: list[list[PodLifetime]] = [[] for _row in of]

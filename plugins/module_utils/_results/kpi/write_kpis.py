@@ -25,6 +25,7 @@ from . import (
     failure_functions,
     kpi_definitions,
     latency_attribution,
+    placement_functions,
     request_functions,
     saturation_knee,
     scheduler_functions,
@@ -36,6 +37,7 @@ from .kpi_definitions import (
     FAILED,
     FAILURES,
     JMESPATH,
+    LEVELS,
     OUTAGES,
     PRIORITIES,
     QUEUES,
@@ -51,6 +53,7 @@ from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
     failure_functions,
+    placement_functions,
     request_functions,
     saturation_knee,
     scheduler_functions,
@@ -109,6 +112,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         STAGES: lambda: _stages_expected_of_workloads(data.table),
         REASONS: lambda: sorted(data.extras.errors),
         QUEUES: lambda: scheduler_functions.queue_names_of_workloads(data),
+        LEVELS: lambda: placement_functions.level_names_of_topology(data),
         PRIORITIES: lambda: scheduler_functions.priority_names_of_workloads(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
         SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],

@@ -35,6 +35,7 @@ from ..kpi.point_data import PointData
 from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
 from .failure_plots import draw_failed_ranks, draw_gpu_seconds
 from .measurement_plots import draw_captured_metrics, draw_training_loss
+from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
 from .request_plots import draw_rate_against_latency, draw_single_requests, draw_token_gaps
@@ -58,6 +59,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
     "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
     "occupancy": draw_cluster_occupancy,
+    "placement": lambda data, label, gpus: draw_placement(data, label),
     "distributions": lambda data, label, gpus: draw_stage_distributions(data, label),
     "durations": lambda data, label, gpus: draw_stage_durations(data, label),
     "loss": lambda data, label, gpus: draw_training_loss(data, label),
@@ -67,6 +69,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
 LONGEST_FIRST = (
     "ranks",
     "gpu_seconds",
+    "placement",
     "durations",
     "distributions",
     "raster",

@@ -32,7 +32,8 @@ NEVER: Span = (nan, nan)
 class PodLifetime:
     """One pod. Spans are [earliest, latest] in seconds after the start of the load, NaN where it was never reached.
 
-    end: "succeeded", "failed", "deleted", or empty for a pod that still existed when the observation ended.
+    end: "succeeded", "failed", "deleted", or empty for a pod that still existed when the observation ended. node: to
+    which it was bound, empty for none.
     """
 
     index: int
@@ -40,6 +41,7 @@ class PodLifetime:
     running: Span = NEVER
     ended: Span = NEVER
     end: str = ""
+    node: str = ""
 
 
 @dataclass
@@ -68,6 +70,7 @@ class _PodEventCollector:
     def _pod(self, index: int, event: dict[str, Any], span: Span) -> None:
         life = self.lives.setdefault(event["uid"], PodLifetime(index))
         values = event["values"]
+        life.node = event.get("node") or life.node
         if values.get(SCHEDULED):
             life.scheduled = span
         if values.get(RUNNING):
@@ -92,7 +95,7 @@ def read_pod_lifetimes(folder: Path, run: str, point: str, chosen: Iterable[int]
     pods = [life for life in witness.lives.values() if wanted is None or life.index in wanted]
     lifetimes = PodLifetimes(
         [
-            PodLifetime(life.index, shown(scheduled), shown(running), shown(ended), life.end)
+            PodLifetime(life.index, shown(scheduled), shown(running), shown(ended), life.end, life.node)
             for life, (scheduled, running, ended) in _narrow_phases_by_order(pods)
         ],
         plan=inputs.plan,

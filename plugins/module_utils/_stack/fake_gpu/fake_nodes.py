@@ -29,9 +29,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster, resource_slices
+from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster, node_topology, resource_slices
 from .fake_gpu_operator import NODE_LABELS, FakeGpuOperatorSpec
 from .kwok_on_real_cluster import FakeNodePermission
+from .node_topology import TopologyLevel
 
 #: KWOK manages nodes with this annotation.
 KWOK_NODE = "kwok.x-k8s.io/node"
@@ -71,6 +72,8 @@ class NodePoolSpec:
     operator: FakeGpuOperatorSpec = FakeGpuOperatorSpec()
     #: Whether the GPUs are also devices of dynamic resource allocation.
     devices: bool = False
+    #: Levels of the topology, widest first.
+    topology: tuple[TopologyLevel, ...] = ()
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
@@ -80,6 +83,7 @@ class NodePoolSpec:
         for name, value in {"count": self.count, **self.shape.__dict__}.items():
             if name in least and value < least[name]:
                 raise InputError(f"{name} is {value}, at least {least[name]} is required")
+        node_topology.check_topology_levels(self.topology)
 
 
 def format_node_name(spec: NodePoolSpec, index: int) -> str:
@@ -107,10 +111,11 @@ def node_manifest(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
         labels |= added_gpus.gpu_node_labels(shape.gpus, shape.product, shape.gpu_memory_mib)
+    placed = node_topology.topology_labels(spec.topology, name)
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
+        "metadata": {"name": name, "labels": {**labels, **placed, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
         **({"spec": {"taints": [kwok_on_real_cluster.TAINT]}} if spec.permission.allowed else {}),
         "status": {"capacity": room, "allocatable": room},
     }

@@ -22,7 +22,7 @@ def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> se
     path = tmp_path / "checks.yml"
     path.write_text(yaml.safe_dump(checks), encoding="utf-8")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    values = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
+    values: dict[str, Any] = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
     return settings_preflight.first_refused(settings_preflight.read_checks(path), values, render)
 
 
@@ -55,6 +55,12 @@ def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
 
 
 SCHEDULER = settings_preflight.ROOT / "roles" / "scheduler" / "meta" / "checks.yml"
+RACKS = {
+    "rehearsal_components": ["kueue", "gangs"],
+    "scheduler_topology": "required",
+    "scheduler_topology_levels": [{"name": "rack", "label": "example.com/rack"}],
+    "fake_gpu_topology": [{"label": "example.com/rack", "nodes": 4}],
+}
 
 
 @pytest.mark.parametrize(
@@ -66,11 +72,24 @@ SCHEDULER = settings_preflight.ROOT / "roles" / "scheduler" / "meta" / "checks.y
         ({"scheduler_jobs": [{"name": "a", "pods": 3}], "scheduler_pods": 1}, "until component gangs starts them"),
         ({"rehearsal_components": [], "cluster_provider": "existing"}, ""),
         ({"rehearsal_components": [], "rehearsal_name": "mine"}, ""),
+        (RACKS, ""),
+        ({**RACKS, "scheduler_topology_level": "host"}, ""),
+        ({**RACKS, "scheduler_topology_level": "rac"}, "'rac' is none of rack, host (did you mean 'rack'?)"),
+        ({**RACKS, "scheduler_topology_levels": []}, "scheduler_topology_levels is empty; name them"),
+        ({**RACKS, "fake_gpu_topology": []}, "by fake_gpu_topology, which names one of these not"),
+        ({**RACKS, "fake_gpu_topology": [], "fake_gpu_labels": {"example.com/rack": "r1"}}, ""),
+        ({**RACKS, "fake_gpu_topology": [], "cluster_provider": "existing"}, ""),
+        ({**RACKS, "scheduler_mode": "job"}, "only Kueue is asked for a topology"),
     ],
 )
-def test_components_without_which_gangs_would_wait_are_known_before_a_run(given: dict[str, Any], words: str) -> None:
+def test_what_schedulers_can_not_do_is_known_before_a_run(given: dict[str, Any], words: str) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values = {
+        "scheduler_topology": "none",
+        "scheduler_topology_level": "",
+        "scheduler_topology_levels": [],
+        "fake_gpu_topology": [],
+        "fake_gpu_labels": {},
         "cluster_provider": "rehearsal",
         "rehearsal_name": "default",
         "rehearsal_components": ["kueue"],
@@ -81,6 +100,19 @@ def test_components_without_which_gangs_would_wait_are_known_before_a_run(given:
     }
     found = settings_preflight.first_refused(settings_preflight.read_checks(SCHEDULER), values, render)
     assert (found is None) if not words else found is not None and words in found[1]
+
+
+def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run() -> None:
+    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml")
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+
+    def found(*nodes: int) -> Any:
+        levels = [{"label": f"example.com/level{place}", "nodes": number} for place, number in enumerate(nodes)]
+        return settings_preflight.first_refused(checks, {"fake_gpu_topology": levels}, render)
+
+    assert found() is found(8, 4, 2) is None
+    name, why = found(8, 3)
+    assert name == "fake_gpu_topology" and "8 nodes of example.com/level0 can't be divided into parts of 3" in why
 
 
 SERVING = settings_preflight.ROOT / "roles" / "serving"

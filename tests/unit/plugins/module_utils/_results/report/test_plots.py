@@ -38,7 +38,11 @@ def mixed_data(mixed):
     [
         name
         for name in write_report.POINT_PLOTS
-        if name not in ("metrics", "saturation", "loss", "rate", "requests", "gaps", "ranks", "gpu_seconds")
+        if name
+        not in (
+            *("metrics", "saturation", "loss", "rate", "requests", "gaps", "ranks", "gpu_seconds"),
+            *("placement", "shares"),
+        )
     ],
 )
 def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):

@@ -8,10 +8,15 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_topology import TopologyLevel
 from hypothesis import given
 from hypothesis import strategies as st
 
 ORDER = fake_nodes.NodePoolSpec(3, run_id="run-1")
+
+
+def levels(**nodes: int) -> tuple[TopologyLevel, ...]:
+    return tuple(TopologyLevel(f"x/{name}", number) for name, number in nodes.items())
 
 
 def made(order: fake_nodes.NodePoolSpec) -> list[dict]:
@@ -45,6 +50,17 @@ def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
     assert labels["zone"] == "a"
     assert one["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
     assert one["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+
+def test_consecutive_nodes_share_racks_and_blocks_and_another_topology_replaces_them() -> None:
+    order = fake_nodes.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=2))
+    there = made(order)
+    found = [[one["metadata"]["labels"][f"x/{name}"] for name in ("block", "rack")] for one in there]
+    assert found == [["block-0", f"rack-{rack}"] for rack in (0, 0, 1, 1)] + [["block-1", "rack-2"]] * 2
+    assert fake_nodes.compute_pool_changes(order, there).create == []
+    other = fake_nodes.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=1))
+    replaced = [one["metadata"]["name"] for one in fake_nodes.compute_pool_changes(other, there).create]
+    assert replaced == [f"fake-gpu-{index:04d}" for index in (1, 2, 3, 4, 5)]  # the first is in rack-0 either way
 
 
 def test_a_node_without_gpus_has_no_sign_of_them() -> None:
@@ -161,6 +177,13 @@ def test_what_is_no_quantity_equals_nothing() -> None:
         (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(gpus=-2)), "gpus is -2"),
         (fake_nodes.NodePoolSpec(1, fake_nodes.NodeShape(cpu=0)), "cpu is 0, at least 1"),
         (fake_nodes.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' is not a valid pool name"),
+        (
+            fake_nodes.NodePoolSpec(1, topology=levels(block=8, rack=3)),
+            "8 nodes of x/block can't be divided .* of 3 nodes",
+        ),
+        (fake_nodes.NodePoolSpec(1, topology=levels(rack=4, block=8)), "name the widest level first"),
+        (fake_nodes.NodePoolSpec(1, topology=levels(rack=0)), "x/rack has 0 nodes for each value"),
+        (fake_nodes.NodePoolSpec(1, topology=levels(rack=4) + levels(rack=2)), "a label of its own"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(order: fake_nodes.NodePoolSpec, words: str) -> None:

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plot of where gangs were placed in the topology of the nodes, and of what this left free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..kpi.placement_functions import domains_of_gangs, free_slots_over_time, topology_of_point
+from ..kpi.point_data import PointData
+from ..kpi.scheduler_functions import duration_of_load, gangs_of_point
+from . import plot_canvas
+from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
+
+MARKERS = "os^vDP"
+
+
+def draw_placement(data: PointData, label: str) -> PlotDrawing | None:
+    """Draw the domains of each gang, the largest free slot, and the fragmentation, over time for each level."""
+    gangs, topology = gangs_of_point(data), topology_of_point(data)
+    if gangs is None or topology is None:
+        return None
+    np = data.np
+    stop = max(duration_of_load(data), 0.001)
+    factor, unit = time_axis(stop)
+    figure, axes = plot_canvas.create_stacked_axes(
+        [1.6, 1.6, 1.3], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(len(topology.levels) + 1, 4)
+    )
+    texts: list[str] = []
+    rows: list[list[Any]] = []
+    for place, level in enumerate(topology.levels):
+        colour = COLOURS[place % len(COLOURS)]
+        spans = domains_of_gangs(data, level)
+        known = [(gangs.done[row], span) for row, span in enumerate(spans) if span is not None]
+        rows += [["domains", level, moment, span] for moment, span in known]
+        # Levels of one gang have the same time, and often the same number of domains.
+        axes[0].plot(
+            [moment * factor for moment, _span in known],
+            [span + 0.08 * place for _moment, span in known],
+            MARKERS[place % len(MARKERS)],
+            color=colour,
+            markersize=4,
+            alpha=0.8,
+            label=level,
+        )
+        slots = free_slots_over_time(data, level)
+        keep = np.unique(np.linspace(0, len(slots.moments) - 1, plot_canvas.MOST_STEPS).astype(int))
+        moments = np.append(np.array(slots.moments)[keep], stop)
+        for axis, name, values, scale in (
+            (axes[1], "largest free slot", slots.largest, 1.0),
+            (axes[2], "fragmentation", slots.fragmentation, 100.0),
+        ):
+            steps = np.array(values)[keep] * scale
+            axis.step(moments * factor, np.append(steps, steps[-1:]), where="post", color=colour, linewidth=1.5)
+            rows += [[name, level, *step] for step in zip(moments.tolist(), steps.tolist(), strict=False)]
+        if place == 0:
+            total = np.array(slots.total)[keep]
+            axes[1].step(moments * factor, np.append(total, total[-1:]), where="post", color=GREY, linestyle=":")
+        mean = sum(span for _moment, span in known) / len(known) if known else None
+        fragmented = slots.mean(slots.fragmentation, stop)
+        texts.append(
+            f"{level}: {formats.format_number(mean) if mean else 'no'} domains a gang,"
+            f" fragmentation {formats.format_number(100 * (fragmented or 0))} %."
+        )
+    for axis, name in zip(
+        axes, ("domains of a gang", f"free {topology.resource.rpartition('/')[2]}", "fragmentation, %"), strict=True
+    ):
+        axis.set_ylabel(name)
+        axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
+        axis.set_ylim(bottom=0)
+        axis.tick_params(labelbottom=axis is axes[-1])
+    plot_canvas.format_axis_as_integers(axes[0].yaxis)
+    axes[2].set_ylim(-3, 103)
+    axes[-1].set_xlabel(f"time since the start of the load ({unit})")
+    plot_canvas.shade_watch_gaps(data, axes, factor)
+    from matplotlib.lines import Line2D
+
+    plot_canvas.draw_bottom_legend(figure, axes[0], 4, [Line2D([], [], color=GREY, linestyle=":", label="free in all")])
+    title = plot_canvas.title_with_label("Placement of gangs in the topology", label)
+    plot_canvas.draw_figure_title(figure, title)
+    return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "level", "since_start_s", "value"], rows)
