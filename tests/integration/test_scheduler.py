@@ -12,7 +12,10 @@ from typing import Any
 
 import playbook
 import pytest
+import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 PRESETS = Path(__file__).resolve().parents[2] / "group_vars" / "all"
 
@@ -31,6 +34,49 @@ def run(folder: Path, rehearsal_folder: Path, preset: str, **settings: Any) -> t
 
 def kpis(top: Path, point: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in files.read_json(top / "points" / point / "kpis.json")["kpis"]}
+
+
+def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
+    tmp_path: Path, rehearsal_folder: Path, own_instance: Any
+) -> None:
+    name = f"racks-{secrets.token_hex(3)}"
+    info = cluster_lifecycle.present(own_instance(name, components=["kueue", "gangs"]), support.quiet)
+    own = {
+        "rehearsal_name": name,
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "workload_max_lateness": 60,
+        "scheduler_count": 6,
+        "matrix": {"scheduler_topology": ["required"]},
+    }
+    words = ["-e", "preset=topology", "-e", json.dumps(own), "--tags", "cluster,prepare,test,report"]
+    done = playbook.play(*words, artifacts=tmp_path, project="scheduler", timeout=300)
+    assert done.code == 0, done.output[-6000:]
+    top = next(tmp_path.glob("scheduler-*"))
+    found = kpis(top, "001")
+    namespace = f"scheduler-{top.name.removeprefix('scheduler-topology-')}"
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        nodes = {one["metadata"]["name"]: one for one in client.list(client.kind("v1", "Node"))[0]}
+        pods = client.list(client.kind("v1", "Pod"), namespace)[0]
+        workloads = client.list(client.kind("kueue.x-k8s.io/v1beta2", "Workload"), namespace)[0]
+    racks: dict[str, list[str]] = {}
+    hosts: dict[str, list[str]] = {}
+    for pod in pods:
+        assert pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"] == "example.com/rack"
+        job, node = pod["metadata"]["labels"]["batch.kubernetes.io/job-name"], pod["spec"]["nodeName"]
+        racks.setdefault(job, []).append(nodes[node]["metadata"]["labels"]["example.com/rack"])
+        hosts.setdefault(job, []).append(node)
+    assert len(racks) == 6 and {len(set(of)) for of in racks.values()} == {1}
+    # What Kueue assigned: hosts, as the lowest level.
+    for workload in workloads:
+        job = workload["metadata"]["ownerReferences"][0]["name"]
+        (assigned,) = workload["status"]["admission"]["podSetAssignments"]
+        assert assigned["topologyAssignment"]["levels"] == ["kubernetes.io/hostname"]
+        assert assigned["count"] == len(hosts[job])
+    means = {"rack": 1.0, "host": sum(len(set(of)) for of in hosts.values()) / 6}
+    assert {level: found[f"domains_{level}_mean"]["value"] for level in means} == pytest.approx(means)
+    assert found["compact_rack"]["value"] == 100 and found["domains_rack_max"]["n"] == 6
+    assert 0 < found["largest_slot_rack_min"]["value"] <= found["largest_slot_rack_mean"]["value"] <= 16
+    assert (top / "report" / "plots" / "001_placement.png").exists()
 
 
 # The role with Kueue is in Molecule's scenario, preemptions are in the unit tests of timelines and comparisons.

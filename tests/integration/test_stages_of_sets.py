@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
-from chain_truth import CHAINS, Chain, check_stages
+from chain_truth import CHAINS, GANG, Chain, check_stages
 from load_world import World, world_on
 
 POD = """{% macro pod(container, restart_policy="", starts=true, namespace="") -%}
@@ -65,6 +65,42 @@ def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: i
         assert found.get("counts", {}).get("succeeded") == count, found
         audit = Path(info["cluster"]["audit_log"])
         print("\n".join(check_stages(world.point_dir, world.run_id, audit, chain, count)))
+
+
+def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instance: Any, tmp_path: Path) -> None:
+    info = cluster_lifecycle.present(own_instance("sets", components=["workload-aware", "gangs"]), support.quiet)
+    parameters = {
+        "mode": "workload-aware",
+        "simulated": True,
+        "metadata": {"labels": {}},
+        "suspend": False,
+        "pods": GANG.pods,
+        "gpus": 0,
+        "priority_class": "",
+        "gang_timeout": 60,
+        "backoff_limit": 0,
+        "claim_template": "",
+        "resources": {"cpu": "1"},
+        "node_selector": {},
+        "topology": {},
+        "tolerations": [],
+        "image": "none",
+        "run_time": {"type": "fixed", "mean": 2},
+        "seed": 1,
+    }
+    pod = (support.ROOT / "roles" / "scheduler" / "templates" / "pod.yaml.j2").read_text(encoding="utf-8")
+    stages = workload_kinds.resolve_stage_definitions(["Job", "NativePodGroup", "Pod"], lambda _where, name: name)
+    templates = workload_files.templates_with_content(
+        [{"kind": "Job", "content": pod, "parameters": parameters}], lambda _where, name: name
+    )
+    with world_on(info["kubeconfig"], tmp_path) as world:
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2), 120, support.quiet)
+        found = world.submit(
+            count=10, arrival={"rate": 5}, wait=True, timeout=120, settle=2, templates=templates, stages=stages
+        )
+        assert found.get("counts", {}).get("succeeded") == 10, found
+        audit = Path(info["cluster"]["audit_log"])
+        print("\n".join(check_stages(world.point_dir, world.run_id, audit, GANG, 10)))
 
 
 def test_a_group_whose_pod_was_deleted_is_made_again_and_the_set_says_so(own_instance: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from audit_truth import JOBS, KWOK, Window, moment
 
+SCHEDULER = "system:kube-scheduler"
 LWS, SANDBOX, TRAINER, JOBSET = (
     f"seatrial:{name}" for name in ("leader-worker-set", "agent-sandbox", "trainer", "jobset")
 )
@@ -72,6 +73,19 @@ JOB_STAGES = {
     "job_running": Write("jobs/status", JOBS),
     "job_succeeded": Write("jobs/status", JOBS, -1),
 }
+#: Jobs with PodGroups of Kubernetes itself, as project scheduler submits them.
+GANG = Chain(
+    "Job",
+    "workload-aware",
+    {
+        "created": created("jobs"),
+        "podgroup_created": created("podgroups"),
+        "podgroup_scheduled": Write("podgroups/status", SCHEDULER),
+        **{stage.removeprefix("job_"): write for stage, write in JOB_STAGES.items() if stage != "job_created"},
+        **ENDING_PODS,
+    },
+    3,
+)
 CHAINS = {
     "LeaderWorkerSet": Chain(
         "LeaderWorkerSet",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""KPI functions for evaluating a scheduler: waiting, utilisation, fairness, gangs, preemptions.
+"""KPI functions for evaluating a scheduler: waiting, utilisation, gangs, preemptions.
 
 They need all pod lifetimes, and the requests of each workload, which the plan states as parameter ``scheduling`` of its
 template: ``{queue, priority, pods, requests: {resource: quantity}, capacity: {resource: quantity}, weights: {queue:
@@ -25,8 +25,6 @@ from .point_data import ENDED, SCHEDULING, SENT, KpiValue, NoFigure, PointData, 
 NONE = "none"
 UNKNOWN = "the plan does not state the requests of the workloads"
 PARTS = ("held", "useful", "unfinished", "waiting", "lost")
-#: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
-STARVING, STARVING_LEAST = 4.0, 10.0
 
 
 class WorkloadGangs:
@@ -53,10 +51,16 @@ class WorkloadGangs:
             if parse_kube_quantity(text) > 0
         }
         self.weights = {str(name): float(weight) for name, weight in (first.get("weights") or {}).items()}
+        self.quotas = {
+            str(queue): {name: parse_kube_quantity(text) for name, text in quota.items()}
+            for queue, quota in (first.get("quotas") or {}).items()
+        }
         #: What placement_functions reads and keeps.
         self.stated_topology: Mapping[str, Any] = first.get("topology") or {}
         self.topology: Any = None
         self.free_slots: dict[str, Any] = {}
+        #: What fairness_functions keeps.
+        self.queue_shares: dict[str, Any] = {}
         self.horizon = max(data.end - data.start, 0.0)
         row_of = {index: row for row, index in enumerate(data.table.index)}
         self.lives: list[list[PodLifetime]] = [[] for _row in of]
@@ -123,21 +127,6 @@ def duration_of_load(data: PointData) -> float:
     return stop if data.np.isnan(ended).any() else float(ended.max())
 
 
-def overlap_of_time_spans(span: tuple[float, float] | None, window: tuple[float, float]) -> float:
-    """Return how many seconds of ``span`` lie in ``window``."""
-    return max(min(span[1], window[1]) - max(span[0], window[0]), 0.0) if span else 0.0
-
-
-def jain_fairness_index(shares: Iterable[float]) -> float | None:
-    """Return Jain's index of fairness (R. Jain, D. Chiu, W. Hawe, DEC TR-301, 1984): (Σx)² / (n Σx²).
-
-    1 if all shares are equal, 1/n if one has everything. None if all shares are 0.
-    """
-    values = list(shares)
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares > 0 else None
-
-
 def least_makespan(released: Iterable[float], works: Iterable[float], rates: Iterable[float]) -> float:
     """Return a lower bound of the makespan of any schedule, in seconds after 0.
 
@@ -174,19 +163,19 @@ def priority_names_of_workloads(data: PointData) -> list[str]:
     return sorted(set(gangs.priority)) if gangs else []
 
 
-def _unknown_kpi_value(data: PointData) -> KpiValue:
+def unknown_kpi_value(data: PointData) -> KpiValue:
     return KpiValue(None, 0, data.of, note=UNKNOWN)
 
 
-def _needed_gangs(data: PointData) -> WorkloadGangs:
+def needed_gangs(data: PointData) -> WorkloadGangs:
     """Return the gangs of a point. Raises NoFigure if the plan does not describe them."""
     gangs = gangs_of_point(data)
     if gangs is None:
-        raise NoFigure(_unknown_kpi_value(data))
+        raise NoFigure(unknown_kpi_value(data))
     return gangs
 
 
-def _simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
+def simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
     rests = [data.rests(stage) for stage in stages]
@@ -200,7 +189,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
 
     Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see estimators.py.
     """
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     np = data.np
     chosen = np.array(
         [
@@ -208,7 +197,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
             for gang_queue, two in zip(gangs.queue, gangs.priority, strict=True)
         ]
     )
-    sample = _gang_wait_times(data, gangs, chosen)
+    sample = gang_wait_times(data, gangs, chosen)
     q = parse_quantile(quantile)
     estimate = sample.quantile(q)
     note = ""
@@ -222,11 +211,11 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
         note=note,
         labels={**labels, "quantile": str(quantile)},
         **data.bootstrap_quantile(sample, q, estimate.value),
-        **_simulated_kpi_arguments(data),
+        **simulated_kpi_arguments(data),
     )
 
 
-def _gang_wait_times(data: PointData, gangs: WorkloadGangs, chosen: Any) -> DurationSample:
+def gang_wait_times(data: PointData, gangs: WorkloadGangs, chosen: Any) -> DurationSample:
     np = data.np
     sent = data.span(SENT)[0]
     began = np.array([moment if isfinite(moment) else nan for moment in gangs.began]) - sent
@@ -235,31 +224,15 @@ def _gang_wait_times(data: PointData, gangs: WorkloadGangs, chosen: Any) -> Dura
 
 
 @kpi_function
-def starving(data: PointData, factor: float = STARVING, least: float = STARVING_LEAST) -> KpiValue:
-    """Count the workloads that waited longer than ``factor`` times the median wait and than ``least`` seconds.
-
-    For a workload that never ran as a whole, the wait is its whole observed time.
-    """
-    gangs = _needed_gangs(data)
-    np = data.np
-    sample = _gang_wait_times(data, gangs, np.ones(data.of, dtype=bool))
-    waits = np.where(np.isnan(sample.rows), sample.waited, sample.rows)
-    limit = max(float(np.median(waits)) * float(factor), float(least)) if data.of else 0.0
-    count = int((waits > limit).sum())
-    note = f"longer than {formats.format_duration(limit)}"
-    return KpiValue(float(count), data.of, data.of, note=note, **_simulated_kpi_arguments(data))
-
-
-@kpi_function
 def ideal_makespan(data: PointData) -> KpiValue:
     """Lower bound of the makespan in seconds: no schedule of these jobs on this capacity is shorter.
 
     Computed from the measured run times, as the maximum over resources of least_makespan().
     """
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     value, n = _ideal_makespan_of_point(data, gangs)
     note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
-    return KpiValue(value, n, data.of, note=note, **_simulated_kpi_arguments(data))
+    return KpiValue(value, n, data.of, note=note, **simulated_kpi_arguments(data))
 
 
 def _ideal_makespan_of_point(data: PointData, gangs: WorkloadGangs) -> tuple[float | None, int]:
@@ -280,14 +253,14 @@ def _ideal_makespan_of_point(data: PointData, gangs: WorkloadGangs) -> tuple[flo
 @kpi_function
 def efficiency(data: PointData) -> KpiValue:
     """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     ideal, n = _ideal_makespan_of_point(data, gangs)
     first, last = data.span(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
-        return KpiValue(None, n, data.of, note="not all workloads succeeded", **_simulated_kpi_arguments(data))
+        return KpiValue(None, n, data.of, note="not all workloads succeeded", **simulated_kpi_arguments(data))
     value = 200 * ideal / float((first + last).max())
     interval = (100 * ideal / float(last.max()), 100 * ideal / float(first.max()))
-    return KpiValue(value, n, data.of, interval=interval, **_simulated_kpi_arguments(data))
+    return KpiValue(value, n, data.of, interval=interval, **simulated_kpi_arguments(data))
 
 
 @kpi_function
@@ -301,10 +274,10 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     """
     if part not in PARTS:
         raise formats.unknown_value("part", part, PARTS)
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     name = resource or gangs.bottleneck()
     if name is None:
-        return _unknown_kpi_value(data)
+        return unknown_kpi_value(data)
     capacity = gangs.capacity.get(name)
     if not capacity:
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
@@ -315,7 +288,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     if length <= 0:
         return KpiValue(None, n, data.of, note="no time passed")
     value = 100 * float(amounts.sum()) / (capacity * length)
-    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **_simulated_kpi_arguments(data))
+    return KpiValue(value, n, data.of, labels={"resource": name, "part": part}, **simulated_kpi_arguments(data))
 
 
 def _pod_seconds_of_part(gangs: WorkloadGangs, row: int, life: Any, part: str) -> float:
@@ -335,57 +308,12 @@ def _pod_seconds_of_part(gangs: WorkloadGangs, row: int, life: Any, part: str) -
 
 
 @kpi_function
-def fairness(data: PointData, resource: str = "") -> KpiValue:
-    """Jain's fairness index of the resource-seconds that queues held, over their weights; 1 is even.
-
-    Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
-    """
-    gangs = _needed_gangs(data)
-    name = resource or gangs.bottleneck()
-    if name is None:
-        return _unknown_kpi_value(data)
-    window = _time_all_queues_busy(data, gangs)
-    if window is None:
-        return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")
-    shares: dict[str, float] = {}
-    for row, queue in enumerate(gangs.queue):
-        seconds = sum(overlap_of_time_spans(gangs.held(row, life), window) for life in gangs.lives[row])
-        weight = gangs.weights.get(queue, 1.0) or 1.0
-        shares[queue] = shares.get(queue, 0.0) + seconds * gangs.request[row].get(name, 0.0) / weight
-    value = jain_fairness_index(shares.values())
-    note = (
-        f"in the {formats.format_duration(window[1] - window[0])} in which"
-        f" {formats.format_count(len(shares), 'queue')} had workloads"
-    )
-    labels = {"resource": name, "share": {queue: round(share, 3) for queue, share in sorted(shares.items())}}
-    return KpiValue(value, data.of, data.of, note=note, labels=labels, **_simulated_kpi_arguments(data))
-
-
-def _time_all_queues_busy(data: PointData, gangs: WorkloadGangs) -> tuple[float, float] | None:
-    """Return the time from when every queue had a workload until the first queue was empty."""
-    sent = data.span(SENT)[0]
-    ended = data.middle(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
-    begin: dict[str, float] = {}
-    end: dict[str, float] = {}
-    for row, queue in enumerate(gangs.queue):
-        if data.np.isnan(sent[row]):
-            continue
-        stop = float(ended[row]) if not data.np.isnan(ended[row]) else gangs.horizon
-        begin[queue] = min(begin.get(queue, float(sent[row])), float(sent[row]))
-        end[queue] = max(end.get(queue, stop), stop)
-    if len(begin) < 2:
-        return None
-    window = max(begin.values()), min(end.values())
-    return window if window[1] > window[0] else None
-
-
-@kpi_function
 def gang_gap(data: PointData, quantile: Any) -> KpiValue:
     """A quantile of the seconds between the first and the last pod of a gang to run, over pods that were not lost.
 
     Over the planned workloads of more than one pod. In that time the first pod holds its node and waits.
     """
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     gaps = []
     for row in rows:
@@ -405,7 +333,7 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
         estimate.of,
         note=note,
         labels={"quantile": str(quantile)},
-        **_simulated_kpi_arguments(data),
+        **simulated_kpi_arguments(data),
     )
 
 
@@ -418,13 +346,13 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     known = ("preempted", "evicted", "lost")
     if what not in known:
         raise formats.unknown_value("what", what, known)
-    gangs = _needed_gangs(data)
+    gangs = needed_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
     if lives is None:
-        return _unknown_kpi_value(data)
+        return unknown_kpi_value(data)
     if what == "lost":
         count = sum(1 for row in gangs.lives for life in row if life.end in ("failed", "deleted"))
-        return KpiValue(float(count), data.of, data.of, **_simulated_kpi_arguments(data))
+        return KpiValue(float(count), data.of, data.of, **simulated_kpi_arguments(data))
     indices = set(data.table.index)
     count = sum(1 for index, _span in lives.conditions[what] if index in indices)
     return KpiValue(float(count), data.of, data.of, writers=("controller",))

@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 from . import (
     estimators,
     failure_functions,
+    fairness_functions,
     kpi_definitions,
     latency_attribution,
     placement_functions,
@@ -53,6 +54,7 @@ from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
     failure_functions,
+    fairness_functions,
     placement_functions,
     request_functions,
     saturation_knee,

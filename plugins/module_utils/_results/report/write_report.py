@@ -39,6 +39,7 @@ from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
 from .request_plots import draw_rate_against_latency, draw_single_requests, draw_token_gaps
+from .share_plots import draw_queue_shares
 from .stage_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,
@@ -59,6 +60,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
     "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
     "occupancy": draw_cluster_occupancy,
+    "shares": lambda data, label, gpus: draw_queue_shares(data, label),
     "placement": lambda data, label, gpus: draw_placement(data, label),
     "distributions": lambda data, label, gpus: draw_stage_distributions(data, label),
     "durations": lambda data, label, gpus: draw_stage_durations(data, label),
@@ -70,6 +72,7 @@ LONGEST_FIRST = (
     "ranks",
     "gpu_seconds",
     "placement",
+    "shares",
     "durations",
     "distributions",
     "raster",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import scheduler_functions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
+    fairness_functions,
+    scheduler_functions,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.scheduler_functions import (
-    jain_fairness_index,
     least_makespan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
@@ -100,35 +102,12 @@ def test_a_load_that_did_not_end_well_has_no_efficiency() -> None:
     assert scheduler_functions.ideal_makespan(data).note == "1 of 2 did not succeed and are left out"
 
 
-def test_fairness_looks_at_the_time_in_which_both_queues_want_something() -> None:
-    # Queue a has 3 GPUs and b one from 2 to 10, when b is done: (24 + 8)² / (2 (24² + 8²)) = 0.8.
-    rows = [{"sent": 0, "ended": 20}] * 3 + [{"sent": 2, "ended": 10, "template": "b"}]
-    pods = [pod(i, 0, 0, 20) for i in range(3)] + [pod(3, 2, 2, 10)]
-    found = scheduler_functions.fairness(world(rows, pods))
-    assert found.value == pytest.approx(0.8)
-    assert found.labels["share"] == {"a": 24.0, "b": 8.0}
-    weighted = scheduler_functions.fairness(world(rows, pods, weights={"a": 3, "b": 1}))
-    assert weighted.value == pytest.approx(1.0)
-
-
-def test_fairness_of_one_queue_is_not_known() -> None:
-    assert scheduler_functions.fairness(world([{"sent": 0, "ended": 9}], [pod(0, 1, 2, 9)])).value is None
-
-
-def test_who_waits_four_times_as_long_as_most_and_more_than_10_s_starves() -> None:
-    rows = [{"sent": 0, "ended": 50}] * 9
-    pods = [pod(i, 1, 3, 50) for i in range(7)] + [pod(7, 1, 11, 50), pod(8, 1, 14, 50)]
-    found = scheduler_functions.starving(world(rows, pods))
-    assert found.value == 1
-    assert found.note == "longer than 12 s"
-
-
 def test_without_what_they_asked_for_nothing_is_known(good) -> None:
     _world, _folder, table = good
     for function in (
         scheduler_functions.efficiency,
-        scheduler_functions.fairness,
-        scheduler_functions.starving,
+        fairness_functions.fairness,
+        fairness_functions.starving,
         scheduler_functions.utilisation,
     ):
         found = function(PointData(table))
@@ -145,19 +124,6 @@ def test_a_word_that_is_not_known_is_refused(two_gangs: PointData, function, arg
 
 
 positive = st.floats(0.01, 1000)
-
-
-@given(st.lists(positive, min_size=1, max_size=20), st.floats(0.1, 10))
-def test_jains_index_lies_between_one_nth_and_one_and_knows_no_unit(shares: list[float], unit: float) -> None:
-    value = jain_fairness_index(shares)
-    assert 1 / len(shares) - 1e-9 <= value <= 1 + 1e-9
-    assert jain_fairness_index([one * unit for one in shares]) == pytest.approx(value)
-
-
-@given(st.integers(1, 20), positive)
-def test_jains_index_is_1_for_equals_and_1_of_n_when_one_has_all(n: int, share: float) -> None:
-    assert jain_fairness_index([share] * n) == pytest.approx(1)
-    assert jain_fairness_index([share] + [0.0] * (n - 1)) == pytest.approx(1 / n)
 
 
 jobs = st.lists(
