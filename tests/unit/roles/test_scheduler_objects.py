@@ -86,6 +86,24 @@ def test_a_gang_of_kubernetes_itself_has_its_group_before_it() -> None:
     assert pod["schedulingGroup"] == {"podGroupName": group["metadata"]["name"]} and "schedulerName" not in pod
 
 
+@pytest.mark.parametrize("half_life", [0, 30])
+def test_queues_within_a_cluster_queue_have_local_queues_and_share_over_time_if_wanted(half_life: int) -> None:
+    queues = [{"name": "a", "within": "all", "weight": 3}, {"name": "all"}]
+    made, kueue = variables(
+        {"scheduler_mode": "kueue", "scheduler_usage_half_life": half_life, "scheduler_queues": queues},
+        "__scheduler_point_objects",
+        "__scheduler_kueue_settings",
+    )
+    (cluster_queue,) = [one["spec"] for one in made if one["kind"] == "ClusterQueue"]
+    local = {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "LocalQueue"}
+    assert {spec["clusterQueue"] for spec in local.values()} == {"t1-001-all"} and set(local) == {"a-001", "all-001"}
+    resources = cluster_queue["resourceGroups"][0]["flavors"][0]["resources"]
+    assert {one["name"]: one["nominalQuota"] for one in resources}["nvidia.com/gpu"] == "32"  # all of the capacity
+    assert ("admissionScope" in cluster_queue) is ("fairSharing" in local["a-001"]) is bool(half_life)
+    times = kueue.get("admissionFairSharing")
+    assert times == ({"usageHalfLifeTime": "30s", "usageSamplingInterval": "1s"} if half_life else None)
+
+
 LEVELS = [{"name": "block", "label": "example.com/block"}, {"name": "rack", "label": "example.com/rack"}]
 LABELS = [*(level["label"] for level in LEVELS), "kubernetes.io/hostname"]
 NODE = {
