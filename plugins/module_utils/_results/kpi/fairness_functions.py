@@ -91,7 +91,7 @@ def _shares_of_queue(data: PointData, gangs: WorkloadGangs, queue: str) -> Queue
         request = data.np.array([gangs.request[row].get(name, 0.0) for name in resources])
         spans = [(0, request, span) for life in gangs.lives[row] if (span := gangs.held(row, life))]
         if not data.np.isnan(sent[row]):
-            spans.append((1, request * gangs.size[row], (float(sent[row]), _work_done(gangs, row))))
+            spans += [(1, request, (float(sent[row]), end)) for end in _ends_of_work(gangs, row)]
         for kind, amount, (begin, end) in spans:
             changes.setdefault(begin, []).append((kind, amount))
             changes.setdefault(end, []).append((kind, -amount))
@@ -107,11 +107,10 @@ def _shares_of_queue(data: PointData, gangs: WorkloadGangs, queue: str) -> Queue
     return shares
 
 
-def _work_done(gangs: WorkloadGangs, row: int) -> float:
-    """Return when the pods of a gang had done its work; the end of the observation if they had not."""
-    if not gangs.succeeded[row]:
-        return gangs.horizon
-    return max(midpoint_of_span(life.ended) for life in gangs.lives[row] if life.end == SUCCEEDED)
+def _ends_of_work(gangs: WorkloadGangs, row: int) -> list[float]:
+    """Return when each pod of a gang had done its work; the end of the observation for those that had not."""
+    ends = [midpoint_of_span(life.ended) for life in gangs.lives[row] if life.end == SUCCEEDED][: gangs.size[row]]
+    return ends + [gangs.horizon] * (gangs.size[row] - len(ends))
 
 
 @kpi_function
