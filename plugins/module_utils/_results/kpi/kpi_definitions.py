@@ -26,9 +26,7 @@ OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
-STAGES, REASONS, QUEUES, PRIORITIES, LEVELS, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED, OUTAGES = (
-    LOOKED_UP
-) = (
+LOOKED_UP = (
     "stages",
     "reasons",
     "queues",
@@ -42,6 +40,7 @@ STAGES, REASONS, QUEUES, PRIORITIES, LEVELS, STEPPED, SCALED, TEMPLATES, CLIENTS
     "failed",
     "outages",
 )
+STAGES, REASONS, QUEUES, PRIORITIES, LEVELS, STEPPED, SCALED, TEMPLATES, CLIENTS, FAILURES, FAILED, OUTAGES = LOOKED_UP
 JMESPATH = "jmespath"
 #: The definitions in a folder.
 IN_FOLDER = "kpis.yml"
