@@ -45,7 +45,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_timeline(str(top))
     write_kpis(str(top), [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")])
     write_verdict(str(top), 0.5)
-    files.write_yaml(top / "points/000/settings.yml", {"workload_timeout": 600, "cluster_name": "not of the load"})
+    files.write_yaml(top / "points/000/settings.yml", {"fine_tuning_timeout": 600, "cluster_name": "not of the load"})
     return top
 
 
@@ -123,8 +123,8 @@ def test_an_export_that_did_not_end_is_completed(run: Path, address: str, monkey
 
 def test_what_mlflow_cannot_take_is_one_error(run: Path, address: str) -> None:
     export(run, address, "refused")
-    files.write_yaml(run / "points/000/settings.yml", {"workload_timeout": 12345})
-    with pytest.raises(DataError, match="parameter workload_timeout = 600, and the point 12345; .*delete that run"):
+    files.write_yaml(run / "points/000/settings.yml", {"fine_tuning_timeout": 12345})
+    with pytest.raises(DataError, match="parameter fine_tuning_timeout = 600, and the point 12345; .*delete that run"):
         export(run, address, "refused")
     identity = runs_of(address, "refused")[0]["info"]["experiment_id"]
     post(f"{address}/api/2.0/mlflow/experiments/delete", {"experiment_id": identity})

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from itertools import islice
 from math import isfinite
 from typing import Any
@@ -32,6 +33,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     basic_authorization_header,
     check_address,
     without_secrets,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import (
+    NEVER_COMPARED_SETTINGS,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
     flatten_labels,
@@ -54,8 +58,6 @@ POINT_TAG = "seatrial.point"
 MOST = {"params": 100, "metrics": 1000, "tags": 100}
 LONGEST = {"params": 500, "tags": 5000}
 LONGEST_NAME = 250
-#: Beginnings of names of settings that are parameters, beside those of the project.
-_LOAD = "workload_"
 #: Targets that are written before MLflow, and have what MLflow does not.
 _LINKED = ("s3", "opensearch")
 _NOT_IN_NAMES = re.compile(r"[^\w\-./ ]", re.ASCII)
@@ -142,7 +144,7 @@ def mlflow_runs(run: Run, verdict: Mapping[str, Any], status: str) -> Iterator[M
         yield MlflowRun(
             identity,
             name,
-            _params(point, project),
+            _params(run, point, project),
             _metrics(point),
             {_name(tag): _shortened(value, LONGEST["tags"]) for tag, value in tags.items() if value},
             _milliseconds(point.record.get("started")),
@@ -158,12 +160,18 @@ def _note(run: Run, verdict: Mapping[str, Any], links: Mapping[str, str]) -> str
     return "\n\n".join(lines)
 
 
-def _params(point: Point, project: str) -> dict[str, str]:
-    """Return the settings of the load: those of the project and of role workload, and the values of the matrix."""
+def _params(run: Run, point: Point, project: str) -> dict[str, str]:
+    """Return the settings of the project, those that somebody has set, and the values of the matrix.
+
+    Other defaults are left out: the role of the project passes its own values to the roles that have them.
+    """
+    set_names = {name.partition(".")[0] for name in run.provenance}
     known = {
         name: value
         for name, value in (point.all_settings or {}).items()
-        if name.startswith((f"{project}_", _LOAD)) and value not in ("", None, [], {})
+        if (name.startswith(f"{project}_") or name in set_names)
+        and value not in ("", None, [], {})
+        and not any(fnmatchcase(name, pattern) for pattern in NEVER_COMPARED_SETTINGS)
     }
     values = {**known, **point.settings}
     return {_name(name): formats.setting_text(value, LONGEST["params"]) for name, value in values.items()}

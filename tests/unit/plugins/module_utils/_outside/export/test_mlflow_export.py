@@ -27,12 +27,14 @@ KPIS: list[dict[str, Any]] = [
 def run_with(status: str = "passed", **settings: Any) -> Run:
     record = {"id": "t1126-abcdef", "project": "fine_tuning", "presets": ["light"]}
     point = Point("001", Path("x"), {"uuid": "u1", "status": status, "settings": {"fine_tuning_gpus": 2}})
-    point.all_settings = {"fine_tuning_model": "m", "workload_timeout": 60, "cluster_name": "c", **settings}
+    defaults = {"workload_count": 10, "fine_tuning_kubeconfig": "/a/path"}
+    point.all_settings = {"fine_tuning_model": "m", "workload_timeout": 60, "cluster_name": "c", **defaults, **settings}
     point.kpis = KPIS if status == "passed" else None
-    return Run(Path("x"), record, {"sutest": {"version": "v1.36.3"}}, points=[point])
+    somebody_set = {"workload_timeout": [], "cluster_name": []}
+    return Run(Path("x"), record, {"sutest": {"version": "v1.36.3"}}, provenance=somebody_set, points=[point])
 
 
-def test_parameters_are_settings_of_the_load_and_metrics_are_known_figures() -> None:
+def test_parameters_are_settings_of_the_project_or_set_ones_and_metrics_are_known_figures() -> None:
     verdict = {"verdict": "pass", "answer": ["It took 12.5 s"]}
     (found,) = mlflow_export.mlflow_runs(run_with(fine_tuning_empty="", fine_tuning_long="x" * 900), verdict, "valid")
     assert set(found.params) == {"fine_tuning_model", "fine_tuning_gpus", "fine_tuning_long", "workload_timeout"}
