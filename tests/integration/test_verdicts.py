@@ -55,6 +55,13 @@ def test_replot_judges_a_recorded_run_by_the_history_that_is_given(tmp_path: Pat
     assert "Compared with earlier runs" in page and makespan["change_low"] > 0.1
     assert (made / "report/plots/history_00.csv").read_text().count("\n") == 18
 
+    known = {"kpi": "makespan", "since": verdict["run"], "until": "2999-12-31", "ticket": "PERF-1"}
+    words = [*given, *extra(results_acknowledged=[known])]
+    done = play("-e", f"source={NAME}", *words, artifacts=tmp_path / "known", project="replot", cwd=tmp_path)
+    verdict = files.read_json(tmp_path / "known" / f"{NAME}-replot" / "verdict.json")
+    assert (done.code, verdict["verdict"]) == (0, "pass"), done.output[-4000:]
+    assert "known regression (PERF-1), acknowledged until 2999-12-31: " in done.output
+
 
 @pytest.fixture
 def repeat(own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path) -> Callable[..., Done]:
