@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from artefact import NAME, build
+from artefact import NAME, build, install
 from common import CACHE, ROOT, VENV, quiet_environment, run, run_logged, say, stop, tail
 from extra_environment import programs
 
@@ -112,19 +112,14 @@ def sign(key: str) -> str:
 
 
 def install_elsewhere() -> str:
-    """The archive is installed where its signature is demanded; its documentation is read there."""
+    """The archive is installed and verified by its signature, as a user would; its documentation is read there."""
     signature = archive().with_suffix("").with_suffix(".asc")
     with tempfile.TemporaryDirectory(prefix="seatrial-release-") as folder:
-        galaxy = [str(VENV / "bin" / "ansible-galaxy"), "collection", "install", str(archive()), "-p", folder]
-        galaxy += ["--no-deps", "--offline", "--keyring", str(FOLDER / "keys.gpg")]
-        galaxy += ["--required-valid-signature-count", "+1"]
-        command([*galaxy, "--signature", signature.as_uri()], "install", cwd=Path(folder))
+        install(archive(), Path(folder))
         env = quiet_environment(ANSIBLE_COLLECTIONS_PATH=folder)
-        command(
-            [str(VENV / "bin" / "ansible-galaxy"), "collection", "verify", "--offline", "perfscale.seatrial"],
-            "verify",
-            env,
-        )
+        verify = [str(VENV / "bin" / "ansible-galaxy"), "collection", "verify", "--offline", "perfscale.seatrial"]
+        verify += ["--keyring", str(FOLDER / "keys.gpg"), "--required-valid-signature-count", "+1"]
+        command([*verify, "--signature", signature.as_uri()], "verify", env, cwd=Path(folder))
         roles = command(
             [str(VENV / "bin" / "ansible-doc"), "-t", "role", "-l", "perfscale.seatrial"], "ansible-doc", env
         )
