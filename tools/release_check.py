@@ -140,7 +140,7 @@ def import_archive() -> str:
         words = [str(tools / "python"), "-m", "galaxy_importer.main", str(archive())]
         output = command(words, "galaxy-importer", env, cwd=Path(folder))
     said = [line for line in output.splitlines() if line.startswith(("WARNING", "ERROR"))]
-    if any(line.startswith("ERROR") for line in said):
+    if "completed successfully" not in output or any(line.startswith("ERROR") for line in said):
         stop("galaxy-importer:\n" + "\n".join(said))
     return "no error" + "".join(f"\n    {line}" for line in said)
 
