@@ -55,20 +55,42 @@ options:
     description: Content of each Secret that is applied before O(definitions), by the name of the Secret.
     type: dict
     default: {}
+  creates:
+    description:
+      - Kinds of objects that controllers create for O(definitions), with the labels of the servers, before their pods.
+        Each is a stage, and may be named in O(ready).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      api_version:
+        description: API version, such as V(apps/v1).
+        type: str
+        required: true
+      kind:
+        description: Kind of the objects.
+        type: str
+        required: true
   ready:
     description: Conditions that hold when all servers are ready.
     type: list
     elements: dict
     default: []
-    suboptions:
+    suboptions: &condition
       kind:
         description: Kind of the objects.
         type: str
         required: true
       jmespath:
-        description: An expression on each object that is true then.
+        description: An expression on each object.
         type: str
         required: true
+  failed:
+    description: Conditions under which the servers will never be ready. The value of the expression says why.
+    type: list
+    elements: dict
+    default: []
+    suboptions: *condition
   url:
     description: Where the base URL of the servers is found. Not used with O(urls).
     type: dict
@@ -117,8 +139,8 @@ urls:
   elements: str
 stages:
   description: >-
-    For each of C(created), C(scheduled), C(started), C(ready) and C(answers) the last time without it and the first one
-    with it, in seconds since the objects were applied. Empty if nothing was changed.
+    For each kind of O(creates), and each of C(created), C(scheduled), C(started), C(ready) and C(answers), the last
+    time without it and the first one with it, in seconds since the objects were applied. Empty if nothing was changed.
   returned: success
   type: dict
   sample: {created: [0.02, 0.15], scheduled: [0.02, 0.15], started: [0.9, 1.0], ready: [1.4, 1.5], answers: [1.4, 1.5]}
@@ -155,7 +177,14 @@ SPEC = {
     "namespace": {"type": "str", "required": True},
     "definitions": {"type": "list", "elements": "dict", "required": True},
     "secrets": {"type": "dict", "default": {}, "no_log": True},
+    "creates": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"api_version": {"type": "str", "required": True}, "kind": {"type": "str", "required": True}},
+    },
     "ready": {"type": "list", "elements": "dict", "default": [], "options": CONDITION},
+    "failed": {"type": "list", "elements": "dict", "default": [], "options": CONDITION},
     "url": {"type": "dict", "default": {}, "options": {"kind": {"type": "str"}, "jmespath": {"type": "str"}}},
     "urls": {"type": "list", "elements": "str", "default": []},
     "health_path": {"type": "str", "default": "/health"},
@@ -176,7 +205,9 @@ def main() -> None:
             run=params["run_id"],
             namespace=params["namespace"],
             definitions=[*secret_objects(params["secrets"]), *params["definitions"]],
+            creates=params["creates"],
             ready=params["ready"],
+            failed=params["failed"],
             url=params["url"],
             urls=params["urls"],
             health_path=params["health_path"],

@@ -475,14 +475,15 @@ def test_a_run_whose_pods_train_alone_fails(rehearsal_folder: Path, tmp_path: Pa
 
 @needs_a_node
 @pytest.mark.long
-def test_servers_are_deployed_measured_and_removed(rehearsal_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["light_real", "kserve_light"])
+def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder: Path, tmp_path: Path) -> None:
     """One server, then two of them, in containers: what the load balancer carries is answered by both."""
     before = state_of_the_machine()
     # How busy the machine is does not matter here.
     given = {"rehearsal_data_dir": str(rehearsal_folder), "serving_max_client_lag": 60, "workload_max_lateness": 60}
     done = play(
         "-e",
-        json.dumps({"preset": "light_real", "overrides": given}),
+        json.dumps({"preset": preset, "overrides": given}),
         project="serving",
         artifacts=tmp_path,
         timeout=1200,
@@ -497,3 +498,8 @@ def test_servers_are_deployed_measured_and_removed(rehearsal_folder: Path, tmp_p
         document = files.read_json(point / "deployment.json")
         assert document["changed"] and document["urls"][0].endswith(":8000")
         assert files.read_yaml(point / "settings.yml")["serving_replicas"] == replicas
+        # KServe makes the Deployment, and changes it for the second point.
+        first = "deployment" if preset == "kserve_light" else "created"
+        assert (
+            next(iter(document["stages"])) == first and document["stages"][first][1] <= document["stages"]["ready"][1]
+        )

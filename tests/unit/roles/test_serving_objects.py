@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jmespath
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
@@ -18,16 +19,25 @@ LOADER = DataLoader()
 SECRET = "kanary-1"
 
 
-def objects(**settings: Any) -> list[dict[str, Any]]:
-    """Return the objects of template ``deployment`` for these settings."""
+def variables(**settings: Any) -> dict[str, Any]:
+    """Return the variables of the templates for these settings."""
     known: dict[str, Any] = {}
     for folder in ("defaults", "vars"):
         known.update(LOADER.load_from_file(str(ROLE / folder / "main.yml"), trusted_as_template=True))
-    known.update(run_id="t1", run_point="001", serving_image="localhost/server:1", **settings)
-    values = Templar(loader=LOADER, variables=known).template(known["__serving_variables"])
-    text = (ROLE / "files" / "servers" / "deployment" / "template.yaml.j2").read_text(encoding="utf-8")
+    known |= {"run_id": "t1", "run_point": "001", "serving_image": "localhost/server:1", **settings}
+    return dict(Templar(loader=LOADER, variables=known).template(known["__serving_variables"]))
+
+
+def render(file: str, values: dict[str, Any]) -> list[Any]:
+    """Return the documents of a file of a folder of servers."""
+    text = (ROLE / "files" / "servers" / file).read_text(encoding="utf-8")
     made = Templar(loader=LOADER, variables=values).template(trust_as_template(text))
-    return list(yaml.safe_load_all(made))
+    return [made] if isinstance(made, dict) else list(yaml.safe_load_all(made))
+
+
+def objects(servers: str = "deployment", **settings: Any) -> list[dict[str, Any]]:
+    """Return the objects of a template for these settings."""
+    return render(f"{servers}/template.yaml.j2", variables(**settings))
 
 
 def test_a_variable_is_a_text_or_has_its_source_and_a_secret_is_in_no_object() -> None:
@@ -52,3 +62,50 @@ def test_the_secret_of_a_run_has_the_secrets_among_the_variables() -> None:
     for given, wanted in (({"A": "a", "MY_TOKEN": SECRET}, {"serving-t1": {"MY_TOKEN": SECRET}}), ({"A": "a"}, {})):
         templar = Templar(loader=LOADER, variables={**known, "run_id": "t1", "serving_environment": given})
         assert templar.template(task["perfscale.seatrial.inference_deployment"]["secrets"]) == wanted
+
+
+def test_an_inference_service_has_the_container_of_the_user() -> None:
+    service, balanced = objects(
+        "inferenceservice", serving_command=["serve", "-m"], serving_replicas="3", serving_environment={"A": 1}
+    )
+    predictor = service["spec"]["predictor"]
+    (container,) = predictor["containers"]
+    assert (predictor["minReplicas"], predictor["maxReplicas"]) == (3, 3)
+    assert container["name"] == "kserve-container" and container["image"] == "localhost/server:1"
+    assert container["command"] == ["serve", "-m"] and container["env"] == [{"name": "A", "value": "1"}]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": 8000}
+    assert container["ports"] == [{"containerPort": 8000, "protocol": "TCP"}]
+    assert balanced["spec"]["selector"] == service["metadata"]["labels"]
+    assert balanced["metadata"]["name"] != service["metadata"]["name"]
+
+
+def test_an_inference_service_takes_a_serving_runtime_and_further_fields() -> None:
+    given = {"model": {"runtime": "vllm", "modelFormat": {"name": "vLLM"}, "args": ["-x"]}, "timeout": 30}
+    service, _balanced = objects("inferenceservice", serving_image="", serving_predictor=given, serving_gpus=2)
+    predictor = service["spec"]["predictor"]
+    assert "containers" not in predictor and predictor["timeout"] == 30
+    gpus = {"nvidia.com/gpu": "2"}
+    assert predictor["model"] == {**given["model"], "env": [], "resources": {"requests": gpus, "limits": gpus}}  # type: ignore[dict-item]
+
+
+def test_an_inference_service_is_ready_with_as_many_servers_as_were_asked_for() -> None:
+    (rules,) = render("inferenceservice/server.yml", variables(serving_replicas=2))
+    (expression,) = (rule["jmespath"] for rule in rules["ready"] if rule["kind"] == "Deployment")
+
+    def ready(replicas: int, **more: Any) -> Any:
+        status = {"observedGeneration": 1, "readyReplicas": replicas, "updatedReplicas": replicas, "replicas": replicas}
+        thing = {"metadata": {"generation": 1}, "spec": {"replicas": replicas}, "status": {**status, **more}}
+        return jmespath.search(expression, thing)
+
+    assert ready(2) is True
+    assert ready(1) is False  # KServe has not scaled its Deployment yet
+    assert ready(2, readyReplicas=1) is False
+
+
+def test_an_inference_service_that_kserve_can_not_make_has_failed() -> None:
+    (rules,) = render("inferenceservice/server.yml", variables())
+    (rule,) = rules["failed"]
+    status = {"transitionStatus": "InvalidSpec", "lastFailureInfo": {"reason": "RuntimeNotRecognized", "message": "m"}}
+    assert jmespath.search(rule["jmespath"], {"status": {"modelStatus": status}}) == "RuntimeNotRecognized: m"
+    assert not jmespath.search(rule["jmespath"], {"status": {"modelStatus": {"transitionStatus": "UpToDate"}}})
+    assert not jmespath.search(rule["jmespath"], {})

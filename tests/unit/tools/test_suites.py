@@ -101,6 +101,7 @@ LATER = {
     "appwrapper",
     "coscheduling",
     "kubectl",
+    "kserve",
     "model-server-image",
     "node-failures",
     "python-image",

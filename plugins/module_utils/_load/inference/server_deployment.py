@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from ..kinds.stage_definitions import compile_jmespath
 
 FILE, SCHEMA = "deployment.json", "deployment/1"
 PART = {run_labels.PART: "server"}
-#: What servers go through, in this order.
+#: What servers go through, in this order, after what controllers create for them.
 STAGES = ("created", "scheduled", "started", "ready", "answers")
 #: Seconds between two looks, and for one request to a server.
 _POLL, _PATIENCE = 0.1, 5.0
@@ -63,6 +63,8 @@ class ServerDeploymentSpec:
 
     ready: conditions (kind, jmespath) of objects that hold when all servers are ready. url: kind and jmespath of the
     base URL, of each object of the kind; urls: known ones instead. health_path: is asked at each URL until it answers.
+    creates: kinds (api_version, kind) of what controllers create for the definitions, found by the labels. failed:
+    conditions under which the servers will never be ready; the value of the expression says why.
     """
 
     run: str
@@ -73,19 +75,23 @@ class ServerDeploymentSpec:
     urls: list[str]
     health_path: str
     timeout: float
+    creates: Sequence[Mapping[str, str]] = ()
+    failed: Sequence[Mapping[str, str]] = ()
     expressions: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.health_path.startswith("/"):
             raise InputError(f"health_path is '{self.health_path}', it must begin with /")
-        kinds = {str(definition.get("kind")) for definition in self.definitions}
-        for condition in [*self.ready, *([] if self.urls else [self.url])]:
+        kinds = {str(definition.get("kind")) for definition in self.definitions} | {
+            made["kind"] for made in self.creates
+        }
+        for condition in [*self.ready, *self.failed, *([] if self.urls else [self.url])]:
             for name in ("kind", "jmespath"):
                 if not condition.get(name):
-                    raise InputError(f"ready and url need kind and jmespath; {dict(condition)} has no {name}")
+                    raise InputError(f"ready, failed and url need kind and jmespath; {dict(condition)} has no {name}")
             if condition["kind"] not in kinds:
                 hint = suggest_similar_name(condition["kind"], kinds)
-                raise InputError(f"kind '{condition['kind']}' of ready or url is not in the template{hint}")
+                raise InputError(f"kind '{condition['kind']}' of ready, failed or url is not in the template{hint}")
             text = condition["jmespath"]
             self.expressions[text] = compile_jmespath(f"kind {condition['kind']}", text)
 
@@ -97,6 +103,11 @@ class ServerDeploymentSpec:
             labels = {**(meta.get("labels") or {}), run_labels.RUN: self.run, **PART}
             result.append({**definition, "metadata": {"namespace": self.namespace, **meta, "labels": labels}})
         return result
+
+    @property
+    def stages(self) -> list[str]:
+        """What the servers go through, in this order."""
+        return [*(made["kind"].lower() for made in self.creates), *STAGES]
 
 
 class ServerDeployment:
@@ -136,7 +147,9 @@ class ServerDeployment:
             _POLL,
         )
         changed = bool(result["changed"])
-        times = {stage: [round(bound, 4) for bound in self._times[stage]] for stage in STAGES if stage in self._times}
+        times = {
+            stage: [round(bound, 4) for bound in self._times[stage]] for stage in spec.stages if stage in self._times
+        }
         document = {"schema": SCHEMA, "urls": self.urls, "changed": changed, "stages": times if changed else {}}
         point_dir.mkdir(parents=True, exist_ok=True)
         files.write_json(point_dir / FILE, document)
@@ -164,11 +177,18 @@ class ServerDeployment:
             for manifest in manifests
         ]
         objects = [thing for thing in live if thing is not None]
+        made = {wanted["kind"]: self._created_by_controllers(wanted) for wanted in self._spec.creates}
+        for kind, things in made.items():
+            self._note(kind.lower(), bool(things))
+        objects += [thing for things in made.values() for thing in things]
         pods = [pod for pod in self._pods() if not pod["metadata"].get("deletionTimestamp")]
         ready, why = self._is_ready(objects, pods)
         for manifest, thing in zip(manifests, live, strict=True):
             if thing is None:
                 ready, why = False, f"{format_object_title(manifest)} was deleted meanwhile"
+        if ready and not all(made.values()):
+            lacking = next(kind for kind, things in made.items() if not things)
+            ready, why = False, f"no {lacking} was created for the servers yet"
         self._note("created", bool(pods))
         self._note("scheduled", bool(pods) and all(field_at_path(pod, "spec.nodeName") for pod in pods))
         self._note("started", bool(pods) and all(_is_running(pod) for pod in pods))
@@ -188,13 +208,22 @@ class ServerDeployment:
             self._times[stage] = [max(0.0, self._last_look - self._began), time.monotonic() - self._began]
 
     def _pods(self) -> list[dict[str, Any]]:
+        return self._created_by_controllers({"api_version": "v1", "kind": "Pod"})
+
+    def _created_by_controllers(self, wanted: Mapping[str, str]) -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self._spec.run},{run_labels.PART}={PART[run_labels.PART]}"
-        return self._client.list(self._client.kind("v1", "Pod"), self._spec.namespace, selector)[0]
+        kind = self._client.kind(wanted["api_version"], wanted["kind"])
+        found = self._client.list(kind, self._spec.namespace, selector)[0]
+        return [{**thing, "kind": wanted["kind"]} for thing in found]
 
     def _is_ready(self, objects: list[dict[str, Any]], pods: list[dict[str, Any]]) -> tuple[bool, str]:
         """Return whether all conditions hold, and what is waited for. Raises ProcessError if they never will."""
         for pod in pods:
             _check_container(pod)
+        for condition in self._spec.failed:
+            for thing in objects:
+                if thing["kind"] == condition["kind"] and (reason := self._evaluate(condition["jmespath"], thing)):
+                    raise ProcessError(f"{format_object_title(thing)} will never be ready: {reason}")
         for condition in self._spec.ready:
             for thing in objects:
                 if thing["kind"] == condition["kind"] and not self._evaluate(condition["jmespath"], thing):

@@ -215,6 +215,7 @@ REFUSED = {
     "users light": "rehearsal_nodes_real: it starts a real node, as root",
     "users light_wait": "users_image: it runs another image",
     "serving light_real": "it starts a real node, as root",
+    "serving kserve_light": "it starts a real node, as root",
     "users notebooks_light": "rehearsal_nodes_real: it starts a real node, as root",
     "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",

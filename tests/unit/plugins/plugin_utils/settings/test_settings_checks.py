@@ -115,6 +115,7 @@ def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run(
     assert name == "fake_gpu_topology" and "8 nodes of example.com/level0 can't be divided into parts of 3" in why
 
 
+REHEARSAL: dict[str, Any] = {"cluster_provider": "rehearsal", "rehearsal_name": "", "rehearsal_components": []}
 SERVING = settings_preflight.ROOT / "roles" / "serving"
 
 
@@ -150,10 +151,35 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
             "serving_search is {'low': 1}: it decides when",
         ),
         ({"serving_search": {"low": 1}}, ""),
-        ({"serving_deploy": "./my-servers"}, "serving_deploy is ./my-servers: it is none, deployment, or the path"),
+        ({"serving_deploy": "./my-servers"}, "serving_deploy is ./my-servers: it is none, deployment, inferenc"),
         ({"serving_deploy": "roles/serving/files/servers/deployment"}, "serving_deploy is roles/serving/files"),
         ({"serving_deploy": "/nowhere"}, "serving_deploy is /nowhere: this folder lacks server.yml"),
         ({"serving_deploy": str(SERVING / "files/servers/deployment")}, ""),
+        (
+            {"serving_deploy": "inferenceservice", "serving_image": "a", **REHEARSAL},
+            "serving_deploy is inferenceservice: a rehearsal cluster has InferenceServices only with component kserve",
+        ),
+        (
+            {
+                "serving_deploy": "inferenceservice",
+                "serving_image": "",
+                **REHEARSAL,
+                "rehearsal_components": ["kserve"],
+            },
+            "serving_image is empty: the servers that serving_deploy describes need one",
+        ),
+        (
+            {
+                "serving_deploy": "inferenceservice",
+                "cluster_provider": "existing",
+                "serving_predictor": {"model": {"runtime": "vllm"}},
+            },
+            "",
+        ),
+        (
+            {"serving_predictor": {"minReplicas": 2}},
+            "serving_predictor is {'minReplicas': 2}: only an InferenceService",
+        ),
         ({"serving_health_path": "health"}, "serving_health_path is health: it begins with /"),
         ({"serving_environment": {"A": 1, "B": "b", "C": {"fieldRef": {"fieldPath": "spec.nodeName"}}}}, ""),
         ({"serving_environment": {"MY_TOKEN": "kanary", "A": [1]}}, "serving_environment is {'MY_TOKEN': '<secret>'"),

@@ -111,7 +111,10 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer", "leader-worker-set", "agent-sandbox"],
+    [
+        *("training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer", "leader-worker-set"),
+        *("agent-sandbox", "kserve"),
+    ],
 )
 def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
     for one in known[name].crds:

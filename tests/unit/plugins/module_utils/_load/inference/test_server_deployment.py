@@ -213,3 +213,55 @@ def test_cleanup_finds_the_namespaces_in_the_record_which_has_no_secret(tmp_path
 def test_rules_that_can_never_hold_are_refused(more: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         spec(**more)
+
+
+SERVING = {"apiVersion": "example.com/v1", "kind": "Serving", "metadata": {"name": "s"}}
+OF_CONTROLLER: dict[str, Any] = {
+    "definitions": [SERVING, SERVICE],
+    "creates": [{"api_version": "apps/v1", "kind": "Deployment"}],
+    "ready": [{"kind": "Deployment", "jmespath": "status.readyReplicas == `1`"}],
+    "failed": [{"kind": "Serving", "jmespath": "status.failure"}],
+    "urls": [],
+}
+
+
+class ClusterWithController(Cluster):
+    """The same with a kind whose controller makes the Deployment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[dict[str, Any]] = []
+        self.failure = ""
+
+    def answer(self, asked: Asked) -> Any:
+        path = asked.path.partition("?")[0]
+        if path == "/apis/example.com/v1":
+            return 200, {"resources": [{"kind": "Serving", "name": "servings", "namespaced": True}]}
+        if path.endswith("/deployments") and asked.method == "GET":
+            return 200, {"items": self.made, "metadata": {}}
+        code, thing = super().answer(asked)
+        return code, {**thing, "status": {"failure": self.failure}} if thing.get("kind") == "Serving" else thing
+
+
+def test_what_a_controller_creates_is_waited_for_and_a_stage(tmp_path: Path) -> None:
+    cluster = ClusterWithController()
+    made = {"metadata": {"name": "s-predictor", "namespace": "ns"}, "status": {}}
+
+    def create() -> None:
+        cluster.made = [made]
+
+    def be_ready() -> None:
+        cluster.made = [{**made, "status": {"readyReplicas": 1}}]
+
+    steps = [create, be_ready, lambda: cluster.give_address()]  # type: ignore[attr-defined]
+    result, _again, said = deploy(cluster, tmp_path, spec(**OF_CONTROLLER), steps)
+    assert "no Deployment was created for the servers yet" in said[0]
+    assert "Deployment ns/s-predictor: waits for its controller" in said[1]
+    assert next(iter(result["stages"])) == "deployment" and result["stages"]["deployment"][0] > 0
+
+
+def test_a_failure_that_stays_ends_the_wait(tmp_path: Path) -> None:
+    cluster = ClusterWithController()
+    cluster.failure = "no such runtime"
+    with pytest.raises(ProcessError, match=r"Serving ns/s will never be ready: no such runtime"):
+        deploy(cluster, tmp_path, spec(**OF_CONTROLLER))
