@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._export
+  - perfscale.seatrial._export.secrets
   - perfscale.seatrial._step.progress
 attributes:
   check_mode:
