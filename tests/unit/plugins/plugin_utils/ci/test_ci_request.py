@@ -225,7 +225,10 @@ REFUSED = {
     **dict.fromkeys(
         [
             f"workload_scale {name}"
-            for name in ("failures", "failures_light", "restart_strategies", "node_loss", "gpu_flaky", "api_outage")
+            for name in (
+                *("failures", "failures_light", "restart_strategies", "node_loss", "rack_loss"),
+                *("gpu_flaky", "api_outage"),
+            )
         ],
         "workload_scale_kind: it creates objects of another kind",
     ),
