@@ -36,6 +36,7 @@ def kpis(top: Path, point: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in files.read_json(top / "points" / point / "kpis.json")["kpis"]}
 
 
+@pytest.mark.long
 def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
     tmp_path: Path, rehearsal_folder: Path, own_instance: Any
 ) -> None:
