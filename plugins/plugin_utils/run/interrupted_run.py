@@ -54,6 +54,9 @@ OPENS, CLOSES = "perfscale.seatrial.settings", "perfscale.seatrial.run_state"
 #: Phases that acquire or create something.
 TAKING = {"lease", "cluster", "prepare", "test"}
 
+#: Phases that give back only.
+GIVING_BACK = {"cleanup", "release"}
+
 #: Seconds after a signal until a thread ends the run in place of Ansible, which ends within 12 s if it ends at all.
 TAKE_OVER = 20.0
 #: Seconds that the process may take to exit after the runs were ended.

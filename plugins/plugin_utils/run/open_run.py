@@ -157,7 +157,8 @@ class SettingsSession:
     def _open(self, chosen: list[str], given_name: str = "") -> dict[str, Any]:
         project = self.context.project
         request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
-        effective = self._checked(request, chosen, None)
+        effective = self.context.effective(request)
+        self._check(request, effective, chosen, None)
         self._show(effective, request)
         for line in [
             *self.context.replaced(request),
@@ -209,7 +210,13 @@ class SettingsSession:
         request, dropped = resumed_extra_vars.request_of_continued_run(
             request, more, earlier.get("sessions", []), chosen
         )
-        effective = self._checked(request, chosen, directory)
+        gives_back = set(chosen) <= interrupted_run.GIVING_BACK
+        effective, left_out = context.effective_of_known(request) if gives_back else (context.effective(request), [])
+        self._check(request, effective, chosen, directory)
+        for line in left_out:
+            self.say(f"  warning: {line}")
+        if not left_out:
+            point_attempts.refuse_changed(directory, effective.matrix_values())
         redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
             self._show(effective, request)
@@ -217,7 +224,12 @@ class SettingsSession:
             return self._result(directory, effective, request, only_settings=True)
         held_by_run.refuse_release(directory, effective.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
-        self._write(directory, effective, request)
+        if left_out:  # the points and the request stay as they are
+            settings_files.write_settings_file(
+                directory / recorded_settings.SETTINGS, effective.settings, context.catalogue.secrets
+            )
+        else:
+            self._write(directory, effective, request)
         for point in redone:
             self._create_attempt(directory, point, effective)
 
@@ -226,7 +238,8 @@ class SettingsSession:
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"
             record["status"] = "running"
-            record["points"] = list(effective.matrix_values())
+            if not left_out:
+                record["points"] = list(effective.matrix_values())
             session = self._session(record, run_record.format_utc_timestamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
@@ -282,18 +295,15 @@ class SettingsSession:
             self.say(f"  warning: {line}")
         return request
 
-    def _checked(self, request: RequestedSettings, chosen: list[str], run_dir: Path | None) -> EffectiveSettings:
-        """Resolve a request and check everything that its phases need before one of them runs."""
-        context = self.context
-        effective = context.effective(request)
+    def _check(
+        self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
+    ) -> None:
+        """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
         self._read_secrets(effective, chosen)
         self._check_secret_entries(effective, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
         self._preflight(request, effective, chosen).check(run_dir)
-        if run_dir:
-            point_attempts.refuse_changed(run_dir, effective.matrix_values())
-        return effective
 
     def _preflight(
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str]

@@ -313,13 +313,33 @@ class SettingsContext:
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
-            effective = resolve_settings.resolve_request(request, self.catalogue, self.defaults, self.render)
-            self._refuse_undefined(effective)
-            return effective
+            return self._resolve(request)
         except SettingsError as error:
             raise SettingsError(
                 settings_layers.error_message_with_origin(error, request.where(error.source, error.at))
             ) from error
+
+    def _resolve(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
+        effective = resolve_settings.resolve_request(request, self.catalogue, self.defaults, self.render)
+        self._refuse_undefined(effective)
+        return effective
+
+    def effective_of_known(self, request: RequestedSettings) -> tuple[resolve_settings.EffectiveSettings, list[str]]:
+        """Resolve a request without what this version refuses in it; return a sentence for each value left out.
+
+        For a session that only gives back: a run may have been opened by an earlier version, with settings or presets
+        that exist no more. What ``-e`` of this session sets is refused as ever.
+        """
+        left_out: list[str] = []
+        while True:
+            try:
+                return self._resolve(request), left_out
+            except SettingsError as error:
+                smaller = request.without(error.source, error.at)
+                if smaller == request or (error.source == "-e" and error.at in self.extra):
+                    return self.effective(request), left_out  # raises the error, with its origin
+                left_out.append(f"{error}; it is left out, because this session only gives back")
+                request = smaller
 
     def _refuse_undefined(self, effective: resolve_settings.EffectiveSettings) -> None:
         """Raise SettingsError for a value that waits for something that not even the run defines."""

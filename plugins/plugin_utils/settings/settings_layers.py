@@ -200,17 +200,24 @@ class RequestedSettings:
 
         For ``preset a -> b`` the layer is preset b, for a point of the matrix the layer that sets the matrix.
         """
-        if source.startswith("matrix"):
-            word = source.partition(",")[0]
-            matrix_origins = [layer.origins[word] for layer in self.layers if word in layer.origins]
-            return matrix_origins[-1] if matrix_origins else None
-        kind, name = source, source
-        if source.startswith(("preset ", "profile ")):
-            kind, name = "preset", source.rstrip(")").split(" ")[-1]
-        elif source == "-e":
-            kind = "extra"
-        origins = [layer.origins.get(str(key)) for layer in self.layers if (layer.kind, layer.source) == (kind, name)]
-        return origins[-1] if origins else None
+        name = _key_in_layer(source, key)
+        origins = [layer.origins.get(name) for layer in self.layers if _is_layer_named(layer, source)]
+        return next((origin for origin in reversed(origins) if origin), None)
+
+    def without(self, source: str, key: Any) -> RequestedSettings:
+        """Return this request without ``key`` in the layers that a change or error names as its ``source``."""
+        name = _key_in_layer(source, key)
+        of_matrix = f"{name}." if source.startswith("matrix") else name
+
+        def smaller(layer: SettingsLayer) -> SettingsLayer:
+            left = {
+                path: value
+                for path, value in layer.values.items()
+                if str(path) != name and not (of_matrix != name and str(path).startswith(of_matrix))
+            }
+            return replace(layer, values=left) if _is_layer_named(layer, source) else layer
+
+        return replace(self, layers=tuple(map(smaller, self.layers)))
 
     def document(self) -> dict[str, Any]:
         """Return the content of request.yml."""
@@ -238,6 +245,23 @@ class RequestedSettings:
             for entry in document["layers"]
         )
         return cls(str(document["project"]), tuple(str(name) for name in document["presets"]), layers)
+
+
+def _key_in_layer(source: str, key: Any) -> str:
+    """Return the key of a layer that an error is about: of a point, that of the matrix."""
+    return source.partition(",")[0] if source.startswith("matrix") else str(key)
+
+
+def _is_layer_named(layer: SettingsLayer, source: str) -> bool:
+    """Return whether ``source`` names a layer. A matrix may be set in any."""
+    if source.startswith("matrix"):
+        return True
+    kind, name = source, source
+    if source.startswith(("preset ", "profile ")):
+        kind, name = "preset", source.rstrip(")").split(" ")[-1]
+    elif source == "-e":
+        kind = "extra"
+    return (layer.kind, layer.source) == (kind, name)
 
 
 def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:

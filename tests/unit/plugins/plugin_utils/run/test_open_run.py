@@ -243,6 +243,36 @@ def test_a_template_that_waits_for_the_run_is_given_again_by_the_give_back_comma
     assert "ft-{{ run_id }}" in (directory / "settings.yml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("fine_tuning_gone", 1),
+        ("fine_tuning_logs", "most"),
+        ("matrix", {"fine_tuning_gone": [1, 2]}),
+        ("matrix.fine_tuning_gone", [1, 2]),
+    ],
+)
+def test_a_run_of_an_earlier_version_is_given_back_without_what_is_refused_now(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    directory = opened(tmp_path)
+    document = setting_templates.load_yaml(directory / "request.yml")
+    next(layer for layer in document["layers"] if layer["kind"] == "extra")["values"][name] = value
+    request = setting_templates.dump_yaml(document)
+    (directory / "request.yml").write_text(request)
+    for tags in (["cluster"], ["cleanup", "report"]):
+        with pytest.raises(InputError):
+            session(tmp_path, tags, {"run_dir": str(directory)}).begin()
+    later = session(tmp_path, ["cleanup", "release"], {"run_dir": str(directory)})
+    later.begin()
+    [line] = [line for line in lines(later) if "left out, because this session only gives back" in line]
+    assert name.removeprefix("matrix.") in line or "fine_tuning_gone" in line
+    assert (directory / "request.yml").read_text() == request and (directory / "points" / "001").is_dir()
+    assert "fine_tuning_gone" not in load(directory / "settings.yml")
+    with pytest.raises(InputError, match="fine_tuning_logs"):
+        session(tmp_path, ["release"], {"run_dir": str(directory), "fine_tuning_logs": "some"}).begin()
+
+
 @pytest.mark.parametrize("tags", [["cluster"], ["cleanup", "release"], ["report"]])
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
