@@ -74,11 +74,11 @@ def world(
                     "capacity": {GPU: str(more.get("gpus", 4)), "cpu": "100", "memory": "1Gi"},
                     "weights": more.get("weights", {}),
                     "quotas": more.get("quotas", {}),
-                    "topology": more.get("topology", {}),
+                    **({"topology": more["topology"]} if more.get("topology") and not number else {}),
                 }
             },
         }
-        for name in sorted(set(table.template))
+        for number, name in enumerate(sorted(set(table.template), reverse=True))  # as in a plan: only the first has it
     ]
     lives = PodLifetimes(pods, {"preempted": [], "evicted": [], **(told or {})}, {"templates": templates})
     return PointData(table, PointExtras(lives=lambda: lives))

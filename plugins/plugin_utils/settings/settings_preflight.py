@@ -87,7 +87,8 @@ def _problems_found_by_checks(
             if problem := request_loads.problem_of_requests(entry["requests"], settings, render):
                 yield problem
         elif "node_levels" in entry:
-            yield from _levels_that_do_not_fit(entry["setting"], render(entry["node_levels"], settings)[0])
+            levels, unknown = render(entry["node_levels"], settings)
+            yield from () if unknown else _levels_that_do_not_fit(entry["setting"], levels)
         elif "one_of" in entry:
             name, known = entry["setting"], render(entry["one_of"], settings)[0]
             if settings[name] not in known:
@@ -130,7 +131,7 @@ def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
-OF_EVERY_RUN = ("metrics", "node_scaling", "rhoai", "workload")
+OF_EVERY_RUN = ("fake_gpu", "metrics", "node_scaling", "rhoai", "workload")
 #: The role that leases machines. Its checks hold for runs that lease some.
 LEASE_ROLE = "quads_lease"
 #: Phases that use a cluster, and those that acquire one.

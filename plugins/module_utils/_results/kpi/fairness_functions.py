@@ -4,8 +4,8 @@
 """KPI functions of fairness between queues: shares over time against entitlements, starvation, lost work.
 
 The share of a queue is its dominant share: the largest of the shares that its pods hold of any resource (A. Ghodsi et
-al., Dominant Resource Fairness, NSDI 2011). A queue is entitled to its quota, as the dominant share of it; queues that
-state none divide the rest of the capacity by their weights.
+al., Dominant Resource Fairness, NSDI 2011). A queue is entitled to the dominant share of as much of what it
+requests as fits into its quota; queues that state none divide the rest of the capacity by their weights.
 """
 
 from __future__ import annotations
@@ -64,13 +64,22 @@ def dominant_share(amounts: Mapping[str, float], capacity: Mapping[str, float]) 
 
 def entitlements_of_queues(gangs: WorkloadGangs) -> dict[str, float]:
     """Return the share of the capacity that each queue with workloads is entitled to, 0 to 1."""
-    asked = gangs.resources()
-    capacity = {name: gangs.capacity[name] for name in asked}
-    stated = {queue: dominant_share(gangs.quotas.get(queue, {}), capacity) for queue in dict.fromkeys(gangs.queue)}
+    stated = {queue: _share_of_quota(gangs, queue) for queue in dict.fromkeys(gangs.queue)}
     rest = max(1.0 - sum(stated.values()), 0.0)
     weights = {queue: gangs.weights.get(queue, 1.0) for queue, share in stated.items() if share <= 0}
     whole = sum(weights.values()) or 1.0
     return {queue: share or rest * weights.get(queue, 0.0) / whole for queue, share in stated.items()}
+
+
+def _share_of_quota(gangs: WorkloadGangs, queue: str) -> float:
+    """Return the dominant share of as much of what a queue requests as its quota holds; 0 without a quota."""
+    quota = gangs.quotas.get(queue, {})
+    requested: dict[str, float] = {}
+    for row in (row for row, name in enumerate(gangs.queue) if name == queue):
+        for resource, amount in gangs.request[row].items():
+            requested[resource] = requested.get(resource, 0.0) + amount * gangs.size[row]
+    parts = [quota[resource] / amount for resource, amount in requested.items() if amount > 0 and resource in quota]
+    return min(parts) * dominant_share(requested, gangs.capacity) if parts else 0.0
 
 
 def shares_of_queue(data: PointData, queue: str) -> QueueShares:

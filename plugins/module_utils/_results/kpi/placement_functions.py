@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 
 from ..timeline.pod_lifetimes import SUCCEEDED
 from .point_data import KpiValue, NoFigure, PointData, kpi_function
-from .scheduler_functions import WorkloadGangs, duration_of_load, gangs_of_point
+from .scheduler_functions import WorkloadGangs, duration_of_load, gangs_of_point, simulated_kpi_arguments
 
 STATISTICS = ("mean", "max", "min")
 PLACED = "pods_scheduled"
@@ -175,21 +175,33 @@ def _placement_arguments(data: PointData) -> dict[str, Any]:
     return data.rests(PLACED) if data.knows(PLACED) else {}
 
 
+def _note_of_gangs(gangs: WorkloadGangs, spans: list[int | None]) -> str:
+    """Return how many gangs ran as a whole, but not on nodes of the topology alone."""
+    apart = sum(span is None and isfinite(done) for span, done in zip(spans, gangs.done, strict=True))
+    return (
+        f"{formats.format_count(apart, 'gang')} also had pods on nodes without the labels of the topology"
+        if apart
+        else ""
+    )
+
+
 @kpi_function
 def domains_spanned(data: PointData, level: str, statistic: str = "mean") -> KpiValue:
     """Mean, ``max`` or ``min`` of the number of domains of a level in which the pods of a gang were.
 
     Over the gangs that ran as a whole, by the nodes of the pods that were not lost.
     """
+    gangs, _topology = _needed_topology(data, level)
     spans = domains_of_gangs(data, level)
+    note = _note_of_gangs(gangs, spans)
     known = [span for span in spans if span is not None]
     if not known:
-        return KpiValue(None, 0, data.of, note="no gang ran as a whole", **_placement_arguments(data))
+        return KpiValue(None, 0, data.of, note=note or "no gang ran as a whole", **_placement_arguments(data))
     value = _statistic(statistic, known)
     values = data.np.array([nan if span is None else float(span) for span in spans])
     interval = data.bootstrap(data.of, value, lambda drawing: drawing.means(values)) if statistic == "mean" else {}
     labels = {"level": level, "statistic": statistic}
-    return KpiValue(value, len(known), data.of, labels=labels, **interval, **_placement_arguments(data))
+    return KpiValue(value, len(known), data.of, note=note, labels=labels, **interval, **_placement_arguments(data))
 
 
 @kpi_function
@@ -197,18 +209,25 @@ def compact_gangs(data: PointData, level: str) -> KpiValue:
     """Share of gangs, in percent, that were in as few domains of a level as they need on an empty cluster."""
     gangs, topology = _needed_topology(data, level)
     spans = domains_of_gangs(data, level)
+    note = _note_of_gangs(gangs, spans)
     compact = []
+    fewest_of: dict[tuple[float, int], int | None] = {}
     for row, span in enumerate(spans):
-        request = gangs.request[row].get(topology.resource, 0.0)
-        fewest = topology.fewest_domains(level, request, gangs.size[row])
+        kind = gangs.request[row].get(topology.resource, 0.0), gangs.size[row]
+        if kind not in fewest_of:
+            fewest_of[kind] = topology.fewest_domains(level, *kind)
+        fewest = fewest_of[kind]
         compact.append(nan if span is None or fewest is None else float(span <= fewest))
     values = data.np.array(compact)
     known = int((~data.np.isnan(values)).sum())
     if not known:
-        return KpiValue(None, 0, data.of, note="no gang ran as a whole", **_placement_arguments(data))
+        if any(span is not None for span in spans):
+            note = f"the nodes have no room for such a gang: too little {topology.resource}"
+        return KpiValue(None, 0, data.of, note=note or "no gang ran as a whole", **_placement_arguments(data))
     value = 100 * float(data.np.nanmean(values))
     interval = data.bootstrap(data.of, value, lambda drawing: 100 * drawing.means(values))
-    return KpiValue(value, known, data.of, labels={"level": level}, **interval, **_placement_arguments(data))
+    labels = {"level": level}
+    return KpiValue(value, known, data.of, note=note, labels=labels, **interval, **_placement_arguments(data))
 
 
 @kpi_function
@@ -223,7 +242,7 @@ def largest_free_slot(data: PointData, level: str, statistic: str = "mean") -> K
         value = _statistic(statistic, slots.largest)
     labels = {"level": level, "statistic": statistic, "resource": topology.resource}
     n = sum(1 for lives in gangs.lives if lives)
-    return KpiValue(value, n, data.of, labels=labels, **_placement_arguments(data))
+    return KpiValue(value, n, data.of, labels=labels, **simulated_kpi_arguments(data))
 
 
 @kpi_function
@@ -239,4 +258,4 @@ def fragmentation(data: PointData, level: str) -> KpiValue:
     note = "nothing was free" if mean is None else ""
     value = None if mean is None else 100 * mean
     n = sum(1 for lives in gangs.lives if lives)
-    return KpiValue(value, n, data.of, labels=labels, note=note, **_placement_arguments(data))
+    return KpiValue(value, n, data.of, labels=labels, note=note, **simulated_kpi_arguments(data))

@@ -56,7 +56,8 @@ class WorkloadGangs:
             for queue, quota in (first.get("quotas") or {}).items()
         }
         #: What placement_functions reads and keeps.
-        self.stated_topology: Mapping[str, Any] = first.get("topology") or {}
+        # The first template has it, which need not be that of the first row.
+        self.stated_topology: Mapping[str, Any] = next((one["topology"] for one in of if one.get("topology")), {})
         self.topology: Any = None
         self.free_slots: dict[str, Any] = {}
         #: What fairness_functions keeps.

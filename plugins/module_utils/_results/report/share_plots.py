@@ -49,7 +49,7 @@ def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
         axes[0].axhline(100 * queue.entitlement, color=colour, linestyle=":", linewidth=1.2)
         rows.append(["entitlement", name, 0.0, 100 * queue.entitlement])
         texts.append(
-            f"{name}: at most {formats.format_number(float(held.max()))} %, entitled to"
+            f"{name}: at most {formats.format_number(100 * max(queue.held))} %, entitled to"
             f" {formats.format_number(100 * queue.entitlement)} %."
         )
     axes[0].set_ylabel("share held, %")

@@ -115,7 +115,7 @@ def node_manifest(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **placed, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
+        "metadata": {"name": name, "labels": {**placed, **labels, **spec.labels}, "annotations": {KWOK_NODE: "fake"}},
         **({"spec": {"taints": [kwok_on_real_cluster.TAINT]}} if spec.permission.allowed else {}),
         "status": {"capacity": room, "allocatable": room},
     }

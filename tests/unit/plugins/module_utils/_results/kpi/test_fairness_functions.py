@@ -30,9 +30,9 @@ def test_a_queue_is_entitled_to_its_quota_or_to_its_weight_of_what_is_left() -> 
 
     assert entitled() == {"a": 0.5, "b": 0.5}
     assert entitled(weights={"a": 1, "b": 3}) == {"a": 0.25, "b": 0.75}
-    assert entitled(quotas={"a": {GPU: "3", "cpu": "1"}, "b": {GPU: "0"}}) == {"a": 0.75, "b": 0.25}
-    # A quota beyond the capacity leaves nothing; more of another resource is the dominant share.
-    assert entitled(quotas={"a": {GPU: "1", "cpu": "90"}}) == pytest.approx({"a": 0.9, "b": 0.1})
+    assert entitled(quotas={"a": {GPU: "3", "cpu": "1"}, "b": {GPU: "0"}}) == {"a": 0.5, "b": 0.5}
+    # A generous quota of another resource entitles to no more; one beyond the capacity leaves nothing.
+    assert entitled(quotas={"a": {GPU: "1", "cpu": "90"}}) == pytest.approx({"a": 0.25, "b": 0.75})
     assert entitled(quotas={"a": {GPU: "8"}})["b"] == 0
 
 
