@@ -364,7 +364,9 @@ options:
         type: str
         default: ''
       pod_fails:
-        description: Whether a pod of the load on the node, if there is one, ends with exit code 1 when a GPU is lost.
+        description:
+          - Whether a pod of the load on the node with C(restartPolicy) C(Never), if there is one, ends with exit code 1
+            when a GPU is lost.
         type: bool
         default: false
       process:

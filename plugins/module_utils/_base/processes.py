@@ -10,7 +10,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,29 @@ def command_of(pid: int) -> list[str]:
     except OSError:
         return []
     return [os.fsdecode(argument) for argument in raw.split(b"\0")[:-1]]
+
+
+def is_own(pid: int) -> bool:
+    """Return whether a process runs as our user: root can read the environment of everybody's."""
+    try:
+        return os.stat(ROOT / str(pid)).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+@contextmanager
+def usual_priority() -> Iterator[None]:
+    """Start processes at the usual priority within the context, if this thread has raised its own."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    if before >= 0:
+        yield
+        return
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 def is_stopped(pid: int) -> bool:

@@ -14,6 +14,7 @@ import fcntl
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_ledger
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import STOPPED_SERVERS
 
 from . import deletion_order
 from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
@@ -151,6 +153,7 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
     if spec.unreachable == "skip" and not Path(spec.kubeconfig).expanduser().exists():
         return _unreachable_cluster_result(spec, say, f"{spec.kubeconfig} does not exist")
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=_REQUEST) as client:
+        _resume_stopped_servers(client, spec, say)
         try:
             client.request("GET", "/version")
         except AccessError as error:
@@ -165,6 +168,15 @@ def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
         if failed is not None:
             raise failed
         return {**result, "changed": result["changed"] or undone > 0}
+
+
+def _resume_stopped_servers(client: Client, spec: CleanupSpec, say: Callable[[str], None]) -> None:
+    """Let an API server or etcd go on that a killed load has stopped: without it nothing answers."""
+    if not spec.run_dir or spec.verify or spec.dry:
+        return
+    for path in sorted(Path(spec.run_dir).glob(f"points/*/{failure_ledger.FILE}")):
+        with suppress(SeatrialError):  # _undo_failures reports it
+            failure_ledger.give_back(client, path.parent, say, STOPPED_SERVERS)
 
 
 def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]) -> tuple[int, SeatrialError | None]:

@@ -51,17 +51,20 @@ _GUARD = """
 import os, signal, sys, time
 pid, load, flag = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 until, stopped, running = time.monotonic() + float(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])
+asked = []
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda *_: asked.append(1))
 try:
-    while os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
+    while not asked and os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
         os.kill(pid, signal.SIGSTOP)
         time.sleep(stopped)
         if running:
             os.kill(pid, signal.SIGCONT)
             time.sleep(running)
 finally:
+    os.kill(pid, signal.SIGCONT)
     if os.path.exists(flag):
         os.unlink(flag)
-    os.kill(pid, signal.SIGCONT)
 """
 
 
@@ -95,7 +98,8 @@ def find_instance(server: str) -> InstancePaths | None:
     if url.hostname != instance_processes.LOOPBACK:
         return None
     found = processes.find_by_environment_variable(instance_processes.NAME, "kube-apiserver")
-    for folder in sorted({environment.get(instance_processes.INSTANCE, "") for environment in found.values()} - {""}):
+    own = [environment for pid, environment in found.items() if processes.is_own(pid)]
+    for folder in sorted({environment.get(instance_processes.INSTANCE, "") for environment in own} - {""}):
         instance = instance_dir.InstancePaths(os.path.dirname(folder), os.path.basename(folder))
         ports = launch_plan.read_ports(instance)
         if ports.get(launch_plan.API_PORT) == url.port and instance.marker() is not None:
@@ -106,7 +110,8 @@ def find_instance(server: str) -> InstancePaths | None:
 def _running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
-    return {process.name: process for process in instance_processes.list_running_processes(instance.path)}
+    running = instance_processes.list_running_processes(instance.path)
+    return {process.name: process for process in running if processes.is_own(process.pid)}
 
 
 def read_process_state(server: str, process: str) -> dict[str, Any]:
@@ -132,13 +137,14 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     server: of the cluster that is given back. A row may be a stranger's: only what is in the folder of the cluster that
     runs there is started.
     """
-    folder = Path(failure["before"]["instance"])
-    instance = find_instance(server)
-    if instance is None or instance.path.resolve() != folder.resolve():
+    instance, target = find_instance(server), str(failure["target"])
+    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+        return False
+    if not target or Path(target).name != target:  # a path would lead out of the folder of the cluster
         return False
     if failure["kind"] == CONTROLLER_RESTARTED:
-        return _start(folder, failure["target"])
-    flag = _flag(folder, failure["target"])
+        return _start(instance.path, target)
+    flag = _flag(instance.path, target)
     guard = {}
     with suppress(DataError):  # it is removed when the guard ends, as when its load was killed
         guard = files.read_json(flag)
@@ -224,14 +230,15 @@ def _start(folder: Path, process: str) -> bool:
             path.unlink(missing_ok=True)
             return False
         kept = files.read_json(path)
-        instance_processes.start_instance_process(
-            folder,
-            instance.records,
-            process,
-            kept["command"],
-            kept["environment"],
-            instance.log_of(process),
-            kept["recipe"],
-        )
+        with processes.usual_priority():  # the load has raised its own
+            instance_processes.start_instance_process(
+                folder,
+                instance.records,
+                process,
+                kept["command"],
+                kept["environment"],
+                instance.log_of(process),
+                kept["recipe"],
+            )
         path.unlink()
     return True

@@ -33,6 +33,7 @@ from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
 from .failure_schedule import (
     API_AWAY,
     CONTAINER_OOM,
+    CONTROLLER_RESTARTED,
     GPU_LOST,
     OF_CONTROL_PLANE,
     OF_NODES,
@@ -183,7 +184,9 @@ class FailureInjector:
                 return
             heapq.heappop(due)
             failure = todo[number]
-            if failure.kind not in OF_CONTROL_PLANE and time.monotonic() < self._away_until:
+            # A controller that finds no API server when it starts ends.
+            waits = failure.kind not in OF_CONTROL_PLANE or (failure.kind == CONTROLLER_RESTARTED and bool(target))
+            if waits and time.monotonic() < self._away_until:
                 heapq.heappush(due, (self._away_until, number, target))
                 continue
             if target:
@@ -267,7 +270,9 @@ class FailureInjector:
             for pod in pods
             # A kubelet would restart the containers of other pods, and nothing simulates that.
             if not pod["metadata"].get("deletionTimestamp")
-            and (failure.kind != CONTAINER_OOM or pod["spec"].get("restartPolicy") == "Never")
+            and (
+                not (failure.kind == CONTAINER_OOM or failure.pod_fails) or pod["spec"].get("restartPolicy") == "Never"
+            )
         ]
 
     def _targets(self, failure: PlannedFailure, pods: list[dict[str, str]]) -> list[str]:
@@ -295,8 +300,10 @@ class FailureInjector:
             self._busy = key
             row = self._open[key]
             failure_ledger.undo_failure(self._client, row, self._log, self._clock)
+            if row["kind"] == API_AWAY:
+                self._away_until = 0.0
             if row["kind"] in OF_CONTROL_PLANE:
-                self._away_until, self._ailing_until = 0.0, time.monotonic() + _AFTERMATH
+                self._ailing_until = time.monotonic() + _AFTERMATH
             del self._open[key]
             self._busy = None
 

@@ -10,7 +10,7 @@ call on the directory, or the cleanup of the run, undoes what no row ``undone`` 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,9 @@ def undo_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock:
     return changed
 
 
-def give_back(client: Client, point_dir: Path, say: Callable[[str], None]) -> int:
+def give_back(
+    client: Client, point_dir: Path, say: Callable[[str], None], kinds: Collection[str] = UNDONE_LATER
+) -> int:
     """Undo what a killed load left open in a point, on this API server; return how many of them changed something.
 
     Raises OwnershipError; the first SeatrialError of an undoing, after it has tried to undo each failure.
@@ -107,7 +109,11 @@ def give_back(client: Client, point_dir: Path, say: Callable[[str], None]) -> in
     path = point_dir / FILE
 
     def left_here() -> list[dict[str, Any]]:
-        return [row for row in open_failures(read_failures(path)) if row["server"] == client.access.server]
+        return [
+            row
+            for row in open_failures(read_failures(path))
+            if row["server"] == client.access.server and row["kind"] in kinds
+        ]
 
     if not left_here():
         return 0

@@ -31,6 +31,7 @@ API_AWAY = "api_away"
 #: The etcd of a rehearsal cluster is stopped for most of the time.
 ETCD_SLOW = "etcd_slow"
 OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM)
+STOPPED_SERVERS = (API_AWAY, ETCD_SLOW)
 OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, API_AWAY, ETCD_SLOW)
 KINDS = (*OF_NODES, *OF_PODS, *OF_CONTROL_PLANE)
 #: Kinds that have to be undone. What happens to a pod is left to its controller.
@@ -138,7 +139,9 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     for name, kinds in _ONLY_OF.items():
         if entry[name] and entry["kind"] not in kinds:
             raise InputError(f"{where}: only {', '.join(kinds)} {'have' if len(kinds) > 1 else 'has'} option {name}")
-    if entry["kind"] in (API_AWAY, ETCD_SLOW) and not 0 < entry["duration"] <= LONGEST_AWAY:
+    if entry["count"] != 1 and entry["kind"] in OF_CONTROL_PLANE:
+        raise InputError(f"{where}: {entry['kind']} hits one process, so count must be 1, not {entry['count']}")
+    if entry["kind"] in STOPPED_SERVERS and not 0 < entry["duration"] <= LONGEST_AWAY:
         raise InputError(
             f"{where}: duration is {entry['duration']:g}, it must be more than 0 and at most {LONGEST_AWAY:g} s"
         )

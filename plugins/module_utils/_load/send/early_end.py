@@ -63,6 +63,10 @@ class LatencyJudge:
         self._in_a_row = in_a_row
         self._bad: list[ApiServerProbe] = []
 
+    def forget(self) -> None:
+        """Count no earlier probe any more."""
+        self._bad.clear()
+
     def take(self, probe: ApiServerProbe) -> str:
         """Return why the load has to end now, or an empty string."""
         if not probe.trouble and probe.latency <= self._limit:
@@ -153,7 +157,9 @@ class CircuitBreaker:
             probe = self._look(self._client, self._namespace)
             self.probes.append(probe.latency)
             # Also of a probe that was sent before the trouble was over.
-            if not self._excused():
+            if self._excused():
+                judge.forget()
+            else:
                 self.reason = judge.take(probe)
             if self._over.wait(max(0.0, PERIOD - (time.monotonic() - began))):
                 return

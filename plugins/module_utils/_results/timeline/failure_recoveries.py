@@ -35,7 +35,10 @@ WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 OF_LOST_NODE = (DETECTED, TAINTED)
 NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
 #: Kinds that hit no pods, but the control plane.
-OF_CONTROL_PLANE = ("controller_restarted", "etcd_slow", "api_away")
+CONTROLLER_RESTARTED = "controller_restarted"
+OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
+#: Seconds that a stopped server is away at most after its time, if its load was killed.
+_GUARDED = 5.0
 
 
 @dataclass
@@ -163,11 +166,10 @@ def read_point_failures(
     pods = {uid: _shifted(pod, -start) for uid, pod in collector.pods.items()}
     sizes = dict(zip(table.index, table.pods, strict=True))
     # One of a kind without an end has succeeded once it was ready: it ends when we delete it.
-    stopped = table.latest.get(timeline_builder.STOPPED)
     ended = {
         index: outcome
-        for row, (index, outcome) in enumerate(zip(table.index, table.outcome, strict=True))
-        if outcome in ("succeeded", "failed", "deleted") and (stopped is None or not isnan(stopped[row]))
+        for index, outcome in zip(table.index, table.outcome, strict=True)
+        if outcome in ("failed", "deleted") or (outcome == "succeeded" and (not inputs.stops or index in inputs.stops))
     }
     own = clocks.own(ONE) if not clocks.several else None
 
@@ -259,13 +261,22 @@ def _sort_rows(
             case "injected":
                 result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
             case "undone" if key in outages:
-                outages[key].back = (row["sent"], row["answered"])
+                outages[key].back = _moment_back(outages[key], plans[key], row)
             case "node":
                 nodes.append((row, dated(row)))
             case "skipped":
                 result.skipped += 1
     result.outages = list(outages.values())
     return injections, nodes
+
+
+def _moment_back(outage: ControlPlaneOutage, plan: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
+    """Return when a control plane went on. With its load that was killed it did so before a later call undid it."""
+    back = (row["sent"], row["answered"])
+    if row.get("changed", True) or outage.kind == CONTROLLER_RESTARTED:
+        return back
+    last = outage.injected[1]
+    return last, min(back[1], last + float(plan.get("duration") or 0) + _GUARDED)
 
 
 def _lost_pods(
