@@ -62,6 +62,6 @@ def use(folder: Path) -> None:
         stop(f"MIRROR={folder} is not an absolute path")
     if missing := [name for name in (WHEELS, PROGRAMS) if not (folder / name).is_dir()]:
         stop(f"MIRROR={folder} has no folder {missing[0]}; with a network, make mirror MIRROR=<folder> makes it")
-    os.environ.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder / WHEELS))
-    for entry in sorted((folder / PROGRAMS).iterdir()):
+    os.environ.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=(folder / WHEELS).as_uri())  # pip splits at blanks
+    for entry in sorted((folder / PROGRAMS).glob("[!.]*")):  # others are halves of a set-up that was killed
         copy_folder(entry, seatrial_cache() / "rehearsal" / entry.name)

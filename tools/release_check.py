@@ -94,7 +94,7 @@ def sign(key: str) -> str:
         stop("gpg is not installed: a signature needs it (Debian, Ubuntu: apt-get install gpg)")
     with tempfile.TemporaryDirectory(prefix="seatrial-gpg-") as folder:
         env = quiet_environment() if key else quiet_environment(GNUPGHOME=folder)
-        gpg = ["gpg", "--batch", "--yes", "--pinentry-mode", "loopback"]
+        gpg = ["gpg", "--batch", "--yes", *([] if key else ["--pinentry-mode", "loopback"])]
         if not key:
             user = "perfscale.seatrial release check"
             command([*gpg, "--passphrase", "", "--quick-generate-key", user, "default", "default", "1d"], "key", env)

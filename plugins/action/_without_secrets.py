@@ -27,15 +27,16 @@ class ActionModule(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
-        top = Path(str(arguments.get("run_dir") or task_vars.get("run_dir") or ""))
-        record = read_optional(top / "run.yml")
+        given = str(arguments.get("run_dir") or task_vars.get("run_dir") or "")
+        top = Path(given).expanduser()
+        record = read_optional(top / "run.yml") if given else {}
         role = project_role.find_role(str(record.get("role") or record.get("project") or ""))
         known = {
             name: value
             for name in settings_catalogue.load_catalogue(project_role.ROOT, role).secrets
             if (value := read_secret_settings.read_secret(name, task_vars, os.environ, self._templar.template))
         }
-        clusters = (read_optional(top / "cluster.yml").get("clusters") or {}).values()
+        clusters = (read_optional(top / "cluster.yml").get("clusters") or {}).values() if given else ()
         paths = [cluster["kubeconfig"] for cluster in clusters if cluster.get("kubeconfig")]
         secrets = {**known, **secret_entries.kept_values(), **(arguments.get("secrets") or {})}
         return {**arguments, "secrets": secrets, "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])]}
@@ -45,7 +46,7 @@ class ActionModule(ProgressAction):
         result = super().run(tmp, task_vars)
         exported = result.get("exported")
         if exported and not result.get("failed"):
-            top = Path(str(self._task.args.get("run_dir")))
+            top = Path(str(self._task.args.get("run_dir"))).expanduser()
 
             def edit(record: dict[str, Any]) -> None:
                 others = [entry for entry in record.get("exported") or [] if entry["address"] != exported["address"]]

@@ -193,12 +193,17 @@ def _runs_program(user: dict[str, Any]) -> bool:
     return not any(user.get(key) for key in others)
 
 
-def _refuse_program_of_run_directory(where: Path, source: str) -> None:
+def _is_run_directory(folder: Path) -> bool:
+    """Return whether a folder has what a run, or one of its role calls, has written."""
+    return (folder / "request.yml").is_file() or any(folder.glob("[0-9]*__*/arguments.yml"))
+
+
+def _refuse_program_of_run_directory(where: Path, source: str, way: str) -> None:
     """Raise InputError for a file below a run directory: such a directory is data, and may come from anybody."""
-    run = next((folder for folder in where.resolve().parents if (folder / "run.yml").is_file()), None)
+    run = next(filter(_is_run_directory, where.resolve().parents), None)
     if run is not None:
         raise InputError(
-            f"{source}: 'exec' names a program, and the file is in the run directory {run}, of which nothing is "
+            f"{source}: '{way}' names a program, and the file is in the run directory {run}, of which nothing is "
             "executed: name the kubeconfig of the cluster by -e cluster_kubeconfig"
         )
 
@@ -208,8 +213,9 @@ def _read_user_credentials(
 ) -> ServerCredentials:
     """Return the first credentials, and set the access's reader; a readable token file has precedence over a token."""
     program = None
+    if way := next((key for key in ("exec", "auth-provider") if user.get(key)), None):
+        _refuse_program_of_run_directory(where, access.source, way)
     if user.get("exec"):  # checked also where it is not run
-        _refuse_program_of_run_directory(where, access.source)
         told = _cluster_for_program(cluster, where, access.source)
         program = login.exec_plugin_reader(user["exec"], told, where, access.source)
     if _runs_program(user):

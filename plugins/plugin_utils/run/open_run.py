@@ -288,8 +288,10 @@ class SettingsSession:
 
     def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
         creates = not set(chosen) <= resumed_extra_vars.QUIET
+        beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
+        programs = None if beside else self.context.programs()
         request, notes = recorded_settings.read_request(
-            directory, self.context.templates(), self.context.programs(), self.context.extra, creates
+            directory, self.context.templates(), programs, self.context.extra, creates
         )
         for line in notes:
             self.say(f"  warning: {line}")

@@ -34,20 +34,22 @@ _NO_VALUE = object()
 
 
 def read_request(
-    directory: Path, known: KnownTemplates, programs: Collection[str], extra: Collection[str], creates: bool
+    directory: Path, known: KnownTemplates, programs: Collection[str] | None, extra: Collection[str], creates: bool
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a run, and a sentence for each template of it that is not used.
 
-    programs: texts with which code names programs. extra: settings that ``-e`` of this session sets. creates: whether
-    this session creates anything; it must not do so with other values than those of the request. Raises InputError for
-    a template without which it would, and for a program that only the run directory names.
+    programs: texts with which code names programs, None where no program is run. extra: settings that ``-e`` of this
+    session sets. creates: whether this session creates anything; it must not do so with other values than those of the
+    request. Raises InputError for a template without which it would, and for a program that only the run directory
+    names.
     """
     path = directory / REQUEST
     request = RequestedSettings.from_document(setting_templates.load_yaml(path), str(path))
     earlier: dict[str, Any] | None = None
     layers, notes = [], []
     for layer in request.layers:
-        _refuse_foreign_programs(path, layer.values, programs, extra)
+        if programs is not None:
+            _refuse_foreign_programs(path, layer.values, programs, extra)
         marked = setting_templates.with_known_templates(layer.values, known)
         values = {}
         for key, value in layer.values.items():
@@ -119,7 +121,7 @@ def _refuse_foreign_programs(
 ) -> None:
     """Raise InputError if ``values`` of a file name a program of this machine that is none of ``programs``."""
     for key, text in setting_programs.program_texts(values):
-        if text not in programs and key not in extra:
+        if text not in programs and (key not in extra or key == "bisect"):  # -e may give a part of bisect
             raise InputError(
                 f"{path}: {key} has '{text}', which no role, preset or inventory and no -e of this session has. "
                 "What this machine would run, build or download is not taken from a run directory alone: "

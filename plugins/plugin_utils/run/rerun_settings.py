@@ -43,11 +43,15 @@ _PLACE_SETTINGS = (
 
 @dataclass(frozen=True)
 class _RerunRules:
-    """What of a bundle's settings is used again. read: roles of the project. copies: path -> file of the bundle."""
+    """What of a bundle's settings is used again.
+
+    read: roles of the project. copies: path -> file of the bundle. top: the unpacked bundle.
+    """
 
     catalogue: Catalogue
     read: frozenset[str]
     copies: Mapping[str, str]
+    top: Path
 
     def why_left_out(self, name: str, value: Any) -> str:
         """Return why a setting, or a value inside one, is left out; an empty string if it is used."""
@@ -79,13 +83,17 @@ class _RerunRules:
         if setting_templates.has_template(texts):
             return "a template, which is never read from a bundle: give it again"
         paths = (text for text in texts if text not in self.copies.values())
-        return "a path that is not in the bundle: give it again" if any(map(_is_path_here, paths)) else ""
+        return (
+            "a path that is not in the bundle: give it again"
+            if any(_is_path_here(text, self.top) for text in paths)
+            else ""
+        )
 
 
-def _is_path_here(text: str) -> bool:
-    """Return whether a text names a file or folder of this machine, as settings do whose type is a text."""
+def _is_path_here(text: str, top: Path) -> bool:
+    """Return whether a text names a file or folder of this machine or of the bundle, though its type is a text."""
     try:
-        return "/" in text and os.path.exists(os.path.expanduser(text))
+        return "/" in text and any(os.path.exists(path) for path in (os.path.expanduser(text), top / text))
     except (OSError, ValueError):  # too long for a path, or with a null character
         return False
 
@@ -98,7 +106,7 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     role = project_role.find_role(str(manifest["role"]))
     catalogue = load_catalogue(project_role.ROOT, role)
     copies = {str(entry["path"]): str(top / str(entry["file"])) for entry in manifest["user_files"]}
-    rules = _RerunRules(catalogue, frozenset(roles_read(role, catalogue)["read"]), copies)
+    rules = _RerunRules(catalogue, frozenset(roles_read(role, catalogue)["read"]), copies, top)
     plain: dict[str, Any] = {}
     dotted: dict[str, Any] = {}
     left_out: dict[str, str] = {}

@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_na
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
     secret_entries,
+    setting_programs,
     setting_templates,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
@@ -156,15 +157,20 @@ def _replace_verdict_settings(
 ) -> None:
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own.
 
-    A further attempt is measured with this file. Its templates are those that this session has for the point.
+    A further attempt is measured with this file, which may be a stranger's. So it keeps only settings, and its
+    templates and programs are those that this session has for the point.
     """
     if not path.is_file():
         return
-    measured = setting_templates.load_yaml(path)
+    written = setting_templates.load_yaml(path)
+    measured = {key: value for key, value in written.items() if key in settings[name]}
+    ours = setting_programs.known_program_texts(settings[name])
+    for key in {key for key, text in setting_programs.program_texts(measured) if text not in ours}:
+        measured[key] = settings[name][key]
     known: dict[str, set[str]] = {}
     setting_templates.add_templates(known, settings[name])
     safe = setting_templates.with_known_templates(measured, known)
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
     now = {**safe, **of_verdict}
-    if measured != now or setting_templates.new_unsafe_texts(measured, safe):
+    if written != now or setting_templates.new_unsafe_texts(measured, safe):
         write_settings_file(path, now, hidden)

@@ -10,9 +10,10 @@ defaults, the inventory, presets and ``-e``, but not from a run directory or a b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from . import setting_templates, setting_values
+from . import dotted_paths, setting_templates, setting_values
 
 PROGRAMS = frozenset(
     {
@@ -31,10 +32,10 @@ def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in values.items():
         for name, part in [(str(key), value), *settings_within(str(key), value)]:
             setting = setting_templates.setting_of(name)
-            if setting in PROGRAMS:
-                for text in setting_templates.texts_in_value(part):
-                    if text and not (setting in _NAMES_ARE_SAFE and _is_plain_name(text)):
-                        yield str(key), text
+            for text in setting_templates.texts_in_value(part):
+                named = setting in PROGRAMS and not (setting in _NAMES_ARE_SAFE and _is_plain_name(text))
+                if text and (named or _brings_component(text)):
+                    yield str(key), text
 
 
 def known_program_texts(values: Mapping[str, Any]) -> set[str]:
@@ -45,15 +46,28 @@ def known_program_texts(values: Mapping[str, Any]) -> set[str]:
 
 def settings_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the settings, with their values, that a word such as ``matrix`` sets."""
-    word, _dot, rest = name.partition(".")
-    if word == "matrix" and rest:
-        yield rest, value
-    elif word in ("matrix", "overrides") and isinstance(value, Mapping):
+    try:
+        word, *steps = dotted_paths.parse_path(name)
+    except dotted_paths.PathError:
+        return
+    for step in reversed(steps):
+        value = [value] if isinstance(step, int) else {step: value}
+    if word in ("matrix", "overrides") and isinstance(value, Mapping):
         yield from ((str(key), values) for key, values in value.items())
     elif word == "matrix_points" and isinstance(value, list):
         yield from ((str(key), entry) for point in value if isinstance(point, Mapping) for key, entry in point.items())
-    elif word == "bisect" and isinstance(value, Mapping) and value.get("over"):
-        yield str(value["over"]), [entry for key, entry in value.items() if key != "over"]
+    elif word == "bisect" and isinstance(value, Mapping):
+        over = str(value.get("over") or "rehearsal_sources")  # a part of the word alone: what it is over is not known
+        yield over, [entry for key, entry in value.items() if key != "over"]
+
+
+def _brings_component(text: str) -> bool:
+    """Return whether a text is the folder of a component, or of a kind, which may bring one: it is built here."""
+    try:
+        folder = Path(text).expanduser()
+        return "/" in text and any((folder / name).is_file() for name in ("component.yml", "kind.yml"))
+    except (OSError, ValueError, RuntimeError):  # no path
+        return False
 
 
 def _is_plain_name(text: str) -> bool:

@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
+from . import dotted_paths
 from .settings_layers import SettingsError
 
 #: Renders a raw value with these variables; returns it unchanged and True when a name in it is not defined yet.
@@ -98,8 +99,11 @@ def add_templates(known: dict[str, set[str]], values: Mapping[str, Any]) -> None
 
 
 def setting_of(key: str) -> str:
-    """Return the setting that a dotted key reaches into."""
-    return re.split(r"[.\[]", str(key), maxsplit=1)[0]
+    """Return the setting that a dotted key reaches into: ``a`` of ``a.b``, of ``a[0]`` and of ``["a"].b``."""
+    try:
+        return str(dotted_paths.parse_path(str(key))[0])
+    except dotted_paths.PathError:
+        return str(key)
 
 
 def dump_yaml(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
     OwnershipError,
     ProcessError,
     SeatrialError,
@@ -90,6 +91,7 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """
     requested = options.started or boot_time()
     before = options.instance.marker()
+    _refuse_unknown_folders(options, before)
     wanted = sorted({*options.components, *(before.components if before else [])})
     options = _with_versions_of_instance(options, before)
     # Selected once: a checkout that is edited during the build would be another version in a second selection.
@@ -184,6 +186,26 @@ def _built_versions(marker: InstanceMarker, components: Iterable[RehearsalCompon
     names = {component.name for component in components}
     others = {name: version for name, version in marker.built.items() if name not in names}
     return {**others, **component_versions.changed_versions(components)}
+
+
+def _is_running(instance: InstancePaths) -> bool:
+    return bool(instance_processes.list_running_processes(instance.path))
+
+
+def _refuse_unknown_folders(options: RehearsalOptions, marker: InstanceMarker | None) -> None:
+    """Raise InputError if an instance that does not run names folders to build that the options do not.
+
+    Its file may be a stranger's. While it runs, it has been started by this user.
+    """
+    if marker is None or _is_running(options.instance):
+        return
+    folders = [name for name in marker.components if "/" in name and name not in options.components]
+    folders += [source for name, source in marker.sources.items() if name not in options.sources]
+    if folders:
+        raise InputError(
+            f"rehearsal cluster {options.instance.name} does not run, and was last started with {', '.join(folders)}:"
+            " give this again in rehearsal_components or rehearsal_sources, or remove the cluster first"
+        )
 
 
 def _with_versions_of_instance(options: RehearsalOptions, marker: InstanceMarker | None) -> RehearsalOptions:

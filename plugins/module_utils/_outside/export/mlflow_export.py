@@ -54,6 +54,8 @@ API = "/api/2.0/mlflow"
 RETRY_TIME = 300.0
 #: The tag with the uuid of a point, by which its run is found again.
 POINT_TAG = "seatrial.point"
+#: Settings that a later session may change for a point that was measured, or that do not change what is measured.
+_NO_PARAMETERS = (*NEVER_COMPARED_SETTINGS, "workload_max_lateness")
 #: Most parameters, metrics and tags of one request, and most characters of a value, as MLflow 1.28 and newer take them.
 MOST = {"params": 100, "metrics": 1000, "tags": 100}
 LONGEST = {"params": 500, "tags": 5000}
@@ -171,7 +173,7 @@ def _params(run: Run, point: Point, project: str) -> dict[str, str]:
         for name, value in (point.all_settings or {}).items()
         if (name.startswith(f"{project}_") or name in set_names)
         and value not in ("", None, [], {})
-        and not any(fnmatchcase(name, pattern) for pattern in NEVER_COMPARED_SETTINGS)
+        and not any(fnmatchcase(name, pattern) for pattern in _NO_PARAMETERS)
     }
     values = {**known, **point.settings}
     return {_name(name): formats.setting_text(value, LONGEST["params"]) for name, value in values.items()}

@@ -361,10 +361,16 @@ def test_a_standalone_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
         kubeconfig.render_standalone_kubeconfig(path)
 
 
-def test_no_program_is_run_for_a_kubeconfig_in_a_run_directory(tmp_path: Path) -> None:
-    (tmp_path / "run.yml").write_text("")
+@pytest.mark.parametrize("written", ["request.yml", "001__cluster__acquire/arguments.yml"])
+def test_no_program_is_run_for_a_kubeconfig_in_a_run_directory(written: str, tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}}
     (tmp_path / "clusters").mkdir()
-    with pytest.raises(InputError, match="run directory .*, of which nothing is executed"):
+    (tmp_path / "run.yml").write_text("a playbook may have this name")
+    with pytest.raises(AccessError, match="there is no program 'x'"):
         load_context_access(write(tmp_path / "clusters", {}, user))
+    (tmp_path / written).parent.mkdir(exist_ok=True)
+    (tmp_path / written).write_text("")
+    for credentials in (user, {"auth-provider": {"name": "gcp", "config": {"cmd-path": "x"}}}):
+        with pytest.raises(InputError, match="run directory .*, of which nothing is executed"):
+            load_context_access(write(tmp_path / "clusters", {}, credentials))
     assert load_context_access(write(tmp_path / "clusters", {}, {"token": "t"})).held == "Bearer t"

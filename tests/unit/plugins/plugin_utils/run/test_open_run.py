@@ -282,6 +282,11 @@ def test_a_run_of_an_earlier_version_is_given_back_without_what_is_refused_now(
         ("cluster_installer", "/tmp/installer", "cluster_installer has '/tmp/installer'"),
         ("matrix", {"rehearsal_sources.kueue": ["/tmp/a", "/tmp/b"]}, "matrix has '/tmp/a'"),
         ("matrix_points", [{"rehearsal_sources": {"kueue": "/tmp/b"}}], "matrix_points has 'kueue'"),
+        ('["rehearsal_binaries_dir"]', "/tmp/bin", "has '/tmp/bin'"),
+        ("['rehearsal_sources'].kueue", "/tmp/a", "has '/tmp/a'"),
+        ('matrix["rehearsal_sources"]', [{"kueue": "/tmp/a"}], "has 'kueue'"),
+        ("matrix", {'["rehearsal_sources"].kueue': ["/tmp/a"]}, "matrix has '/tmp/a'"),
+        ("bisect", {"values": ["/tmp/a", "/tmp/b"]}, "bisect has '/tmp/a'"),
     ],
 )
 def test_a_program_that_only_the_run_directory_names_is_not_run(
@@ -292,6 +297,34 @@ def test_a_program_that_only_the_run_directory_names_is_not_run(
     with pytest.raises(InputError, match=re.escape(shown)) as refused:
         session(tmp_path, tags, {"run_dir": str(directory)}).begin()
     assert f"give {name} again by -e" in str(refused.value)
+
+
+def test_the_folder_of_a_kind_that_only_the_run_directory_names_is_not_built(tmp_path: Path) -> None:
+    directory, kind = opened(tmp_path), tmp_path / "mine"
+    kind.mkdir()
+    (kind / "kind.yml").write_text("component: /tmp/x")
+    poisoned(directory, "sample_stages", [str(kind)], "request.yml")
+    with pytest.raises(InputError, match="sample_stages has"):
+        session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
+
+
+def test_the_rest_of_a_bisection_is_a_strangers_though_a_part_of_it_is_given(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    poisoned(directory, "bisect", {"over": "rehearsal_sources.kueue", "values": ["/tmp/a", "/tmp/b"]}, "request.yml")
+    with pytest.raises(InputError, match="bisect has '/tmp/a'"):
+        session(tmp_path, ["cluster"], {"run_dir": str(directory), "bisect": {"budget": "2h"}}).begin()
+
+
+def test_a_further_attempt_takes_neither_programs_nor_other_variables_from_the_file_of_its_point(
+    tmp_path: Path,
+) -> None:
+    directory = opened(tmp_path)
+    ended(directory, p001="passed")
+    for name, value in (("ansible_python_interpreter", "/tmp/x"), ("rehearsal_sources", {"kueue": "/tmp/a"})):
+        poisoned(directory, name, value, "points/001/settings.yml")
+    session(tmp_path, ["cluster", "prepare", "test"], {"run_dir": str(directory)}).begin()
+    settings = load(directory / "points" / "001" / "settings.yml")
+    assert "ansible_python_interpreter" not in settings and settings["rehearsal_sources"] == {}
 
 
 def test_a_program_of_the_first_session_is_given_again_by_the_give_back_command(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[component_spec.RehearsalComponent]:
-    """The components whose processes were to be started. Nothing is built, and no process is started."""
+    """The components whose processes were to be started. Nothing is built or started; an instance counts as running."""
     components: list[component_spec.RehearsalComponent] = []
 
     def start(*arguments: Any) -> SimpleNamespace:
@@ -124,6 +124,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[component_spec.RehearsalCom
 
     monkeypatch.setattr(component_binaries, "ensure_programs", lambda *_arguments: ({}, False))
     monkeypatch.setattr(cluster_lifecycle, "InstanceProcessStarter", start)
+    monkeypatch.setattr(cluster_lifecycle, "_is_running", lambda _instance: True)
     return components
 
 
@@ -328,3 +329,13 @@ def test_a_machine_without_namespaces_is_refused_before_anything_is_made(
         with pytest.raises(InputError, match="permits .* no new namespaces.*Operation not permitted"):
             call(options, support.quiet)
     assert not cache.exists() and not options.instance.path.exists()
+
+
+@pytest.mark.parametrize("mark", [{"components": ["kwok", "/tmp/mine"]}, {"sources": {"kueue": "/tmp/mine"}}])
+def test_folders_that_only_the_file_of_an_instance_names_are_not_built(data: Path, mark: dict[str, Any]) -> None:
+    instance = made(data, "run-1")
+    marker = instance.marker()
+    assert marker
+    instance.update(dataclasses.replace(marker, **mark))
+    with pytest.raises(InputError, match="was last started with /tmp/mine: give this again"):
+        cluster_lifecycle.present(support.options(data), support.quiet)
