@@ -32,7 +32,7 @@ def test_programs_are_copied_once_and_packages_come_from_the_folder(tmp_path: Pa
     mirror.use(place)
     program = cache / "etcd-1-abc" / "bin" / "etcd"
     assert program.read_text() == "program" and os.access(program, os.X_OK)
-    assert (os.environ["PIP_NO_INDEX"], os.environ["PIP_FIND_LINKS"]) == ("1", str(place / "wheels"))
+    assert (os.environ["PIP_NO_INDEX"], os.environ["PIP_FIND_LINKS"]) == ("1", (place / "wheels").as_uri())
     program.write_text("mine")
     mirror.use(place)
     assert program.read_text() == "mine" and [path.name for path in cache.iterdir()] == ["etcd-1-abc"]
