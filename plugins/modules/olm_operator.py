@@ -95,6 +95,14 @@ options:
         External resources that a finalizer would have deleted are then left behind.
     type: bool
     default: false
+  hand_over:
+    description:
+      - Whether to remove, with O(state=absent), the label of the run from operators that stay because others use their
+        kinds, and from the namespaces, catalogs, definitions and operands that came with them. No cleanup of this run
+        deletes them then.
+    type: bool
+    default: false
+    version_added: 0.3.0
   timeout:
     description: Timeout for all operators together, in seconds.
     type: float

@@ -33,7 +33,10 @@ CRD_KIND = "CustomResourceDefinition"
 
 @dataclass(frozen=True)
 class RemovalSpec:
-    """What to remove. Without ``packages``, every operator of the run. timeout: seconds."""
+    """What to remove. Without ``packages``, every operator of the run. timeout: seconds.
+
+    hand_over: operators that stay for others lose the run's label, with what came with them.
+    """
 
     run_id: str
     packages: Sequence[str] = ()
@@ -42,6 +45,7 @@ class RemovalSpec:
     crds: bool = False
     force_finalizers: bool = False
     timeout: float = 600
+    hand_over: bool = False
 
 
 @dataclass
@@ -80,6 +84,8 @@ class OwnedSearch:
         self.kept: list[str] = []
         #: Operands of this run whose operator belongs to somebody else.
         self.loose: list[dict[str, Any]] = []
+        #: Subscriptions of this run that stay, because others use their kinds.
+        self.used: list[OwnedSubscription] = []
 
     def parts(self) -> list[OwnedSubscription]:
         """Return the Subscriptions to remove; those of others are added to ``kept``."""
@@ -184,6 +190,7 @@ class OwnedSearch:
                         f"{format_object_title(part.subscription)}: {format_object_titles(others)} would be left"
                         " without an operator"
                     )
+                    self.used.append(part)
                 else:
                     unused.append(part)
             if len(unused) == len(going):

@@ -51,14 +51,18 @@ class OperatorRemoval(OwnedSearch):
         self.say = say
         self.deadline = time.monotonic() + spec.timeout
         self.done = DeletionResult()
+        self._handed_over: set[str] = set()  # uids of what lost the run's label
 
     def run(self, check: bool = False) -> dict[str, Any]:
         """Remove everything. Raises WaitTimeout naming what blocks a deletion."""
         parts = self.parts()
         if check:
             going = [*self.loose, *(part.subscription for part in parts)]
-            return self._result(bool(going), [format_object_title(resource) for resource in going])
+            handed_over = self.spec.hand_over and self.used
+            return self._result(bool(going or handed_over), [format_object_title(resource) for resource in going])
         self._delete(self.loose)
+        if self.spec.hand_over:
+            self._hand_over_used()
         namespaces = self._label_all(parts)
         for part in parts:
             # First those whose finalizers the controller of another operand removes, such as the queues of Kueue.
@@ -91,7 +95,7 @@ class OperatorRemoval(OwnedSearch):
         recreated.delete_until_none(self.deadline, self.say)
         self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
         self._delete_extras(parts)
-        return self._result(bool(self.done.deleted), self.done.deleted)
+        return self._result(bool(self.done.deleted or self._handed_over), self.done.deleted)
 
     def _result(self, changed: bool, removed: list[str]) -> dict[str, Any]:
         for note in self.kept:
@@ -125,36 +129,76 @@ class OperatorRemoval(OwnedSearch):
                     self._label(crd)
             for name in [*self.spec.namespaces, *part.creates.namespaces]:
                 namespace = self.cache.get("Namespace", "", name)
-                if namespace is not None and namespace not in namespaces and self._since(namespace, part):
+                if namespace is None or namespace in namespaces or self._is_handed_over(namespace):
+                    continue
+                if self._since(namespace, part):
                     self._label(namespace)
                     namespaces.append(namespace)
         return namespaces
 
     def _label(self, resource: dict[str, Any]) -> None:
         if not is_ours(resource, self.spec.run_id):
-            patch_labels(self.client, resource, {run_labels.RUN: self.spec.run_id})
+            self._patch_run_label(resource, self.spec.run_id)
+
+    def _patch_run_label(self, resource: dict[str, Any], value: str | None) -> None:
+        patch_labels(self.client, resource, {run_labels.RUN: value})
+
+    def _hand_over_used(self) -> None:
+        """Remove the run's label from operators that stay for others, so that role cleanup does not delete them.
+
+        _groups_and_catalogs does the same with their OperatorGroups and CatalogSources.
+        """
+        for part in self.used:
+            spaces = [part.namespace, _catalog_of(part.subscription)[0], *part.creates.namespaces]
+            found = [
+                *part.csvs,
+                *part.crds,
+                *part.operands,
+                *self.extras(part),
+                *(self.cache.get("Namespace", "", name) for name in dict.fromkeys(spaces)),
+                # Last: without it, a further removal would not find what a killed one has left.
+                part.subscription,
+            ]
+            self._hand_over([each for each in found if each is not None and is_ours(each, self.spec.run_id)])
+
+    def _hand_over(self, objects: Sequence[dict[str, Any]]) -> None:
+        for each in objects:
+            if not self._is_handed_over(each):
+                self._patch_run_label(each, None)
+                self._handed_over.add(each["metadata"]["uid"])
+
+    def _is_handed_over(self, resource: dict[str, Any]) -> bool:
+        return resource["metadata"]["uid"] in self._handed_over
 
     def _groups_and_catalogs(self) -> list[dict[str, Any]]:
         """Delete our OperatorGroups and CatalogSources that no Subscription uses any more; return the groups."""
         left = self._subscriptions()
-        used = {each["metadata"]["namespace"] for each in left}
-        sources = {(field_at_path(each, "spec.sourceNamespace"), field_at_path(each, "spec.source")) for each in left}
-        going = [each for each in self.cache.all("OperatorGroup") if each["metadata"]["namespace"] not in used]
-        going += [
+        ours = [
             each
-            for each in self.cache.all("CatalogSource")
-            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in sources
+            for each in [*self.cache.all("OperatorGroup"), *self.cache.all("CatalogSource")]
+            if is_ours(each, self.spec.run_id)
         ]
-        going = [each for each in going if is_ours(each, self.spec.run_id)]
+        going = [each for each in ours if not _is_used(each, left)]
+        if self.spec.hand_over:
+            others = [each for each in left if not is_ours(each, self.spec.run_id)]
+            staying = [each for each in ours if _is_used(each, others)]
+            places = dict.fromkeys(each["metadata"]["namespace"] for each in staying)
+            spaces = [self.cache.get("Namespace", "", name) for name in places]
+            found = [*staying, *self._pull_secrets(staying), *(each for each in spaces if each is not None)]
+            self._hand_over([each for each in found if is_ours(each, self.spec.run_id)])
         self._delete(going)
+        self._delete(self._pull_secrets(going))
+        return [each for each in going if each["kind"] == "OperatorGroup"]
+
+    def _pull_secrets(self, catalogs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the run's Secrets that these CatalogSources name."""
         kind = self.client.kind("v1", "Secret")
         secrets = [
             self.client.get(kind, name, each["metadata"]["namespace"])
-            for each in going
+            for each in catalogs
             for name in field_at_path(each, "spec.secrets", [])
         ]
-        self._delete([each for each in secrets if each is not None and is_ours(each, self.spec.run_id)])
-        return [each for each in going if each["kind"] == "OperatorGroup"]
+        return [each for each in secrets if each is not None and is_ours(each, self.spec.run_id)]
 
     def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
         """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
@@ -212,11 +256,15 @@ class OperatorRemoval(OwnedSearch):
         names = {*self.spec.namespaces, *(part.namespace for part in parts)}
         names |= {name for part in parts for name in part.creates.namespaces}
         names |= {operand["metadata"].get("namespace", "") for part in parts for operand in part.operands}
-        names |= {field_at_path(part.subscription, "spec.sourceNamespace", "") for part in parts}
+        names |= {_catalog_of(part.subscription)[0] for part in parts}
+        catalogs = {_catalog_of(each) for each in self._subscriptions()}
+        used = {place for place, name in catalogs if self.cache.get("CatalogSource", place, name) is not None}
         return [
             namespace
             for namespace in self.cache.all("Namespace")
             if is_ours(namespace, self.spec.run_id)
+            and namespace["metadata"]["name"] not in used
+            and not self._is_handed_over(namespace)  # the watch may be late
             and (
                 namespace["metadata"]["name"] in names
                 or (label_value(namespace, run_labels.PART) and not self.spec.packages)
@@ -255,6 +303,20 @@ class OperatorRemoval(OwnedSearch):
             ):
                 others.append(item)
         return others, unknown
+
+
+def _catalog_of(subscription: dict[str, Any]) -> tuple[str, str]:
+    """Return namespace and name of the CatalogSource of a Subscription."""
+    spec = subscription.get("spec") or {}
+    return str(spec.get("sourceNamespace") or ""), str(spec.get("source") or "")
+
+
+def _is_used(resource: dict[str, Any], subscriptions: Sequence[dict[str, Any]]) -> bool:
+    """Return whether one of the Subscriptions needs an OperatorGroup or CatalogSource."""
+    place, name = resource["metadata"]["namespace"], resource["metadata"]["name"]
+    if resource["kind"] == "OperatorGroup":
+        return any(each["metadata"]["namespace"] == place for each in subscriptions)
+    return any(_catalog_of(each) == (place, name) for each in subscriptions)
 
 
 def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = False) -> dict[str, Any]:

@@ -91,6 +91,7 @@ MODULE_OPTIONS: dict[str, Any] = {
     "namespaces": {"type": "list", "elements": "str", "default": []},
     "crds": {"type": "bool", "default": False},
     "force_finalizers": {"type": "bool", "default": False},
+    "hand_over": {"type": "bool", "default": False},
     "timeout": {"type": "float", "default": 900},
 }
 

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a removal of operators deletes, labels and leaves, on a server that has only what a test puts there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, objects, removal
+from scripted_server import Asked, ScriptedServer, status_object
+
+RUN, LABEL = "run-0001", "perfscale.seatrial/run"
+OURS = {LABEL: RUN}
+V1ALPHA1, CRD, RBAC = "operators.coreos.com/v1alpha1", "apiextensions.k8s.io/v1", "rbac.authorization.k8s.io/v1"
+#: API version -> kind -> whether it is namespaced.
+KINDS = {
+    "v1": {"Namespace": False, "Secret": True},
+    V1ALPHA1: dict.fromkeys(("Subscription", "InstallPlan", "CatalogSource", "ClusterServiceVersion"), True),
+    "operators.coreos.com/v1": {"OperatorGroup": True},
+    CRD: {"CustomResourceDefinition": False},
+    RBAC: {"ClusterRole": False, "ClusterRoleBinding": False},
+    "x.io/v1": {"Thing": True, "Whole": False},
+}
+VERBS = ["list", "delete"]
+
+
+class Store:
+    """An API server with objects by their paths. refused: parts of the requests that it answers with 403."""
+
+    def __init__(self, *things: dict[str, Any]) -> None:
+        self.kinds = {version: dict(kinds) for version, kinds in KINDS.items()}
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.refused: tuple[str, ...] = ()
+        self.asked: list[str] = []
+        for thing in things:
+            self.put(thing)
+
+    def path(self, api_version: str, kind: str, namespace: str = "") -> str:
+        place = f"/namespaces/{namespace}" if namespace else ""
+        return f"/{'apis' if '/' in api_version else 'api'}/{api_version}{place}/{kind.lower()}s"
+
+    def put(self, thing: dict[str, Any]) -> None:
+        meta = thing["metadata"]
+        path = self.path(thing["apiVersion"], thing["kind"], meta.get("namespace", ""))
+        self.objects[f"{path}/{meta['name']}"] = thing
+
+    def labels(self) -> dict[str, Any]:
+        """Return the value of the run's label of all objects, by kind and name."""
+        return {
+            f"{thing['kind']} {thing['metadata']['name']}": (thing["metadata"].get("labels") or {}).get(LABEL)
+            for thing in self.objects.values()
+        }
+
+    def answer(self, asked: Asked) -> Any:
+        path, _mark, query = asked.path.partition("?")
+        self.asked.append(f"{asked.method} {path}")
+        if any(part in self.asked[-1] for part in self.refused):
+            return 403, status_object(403, "Forbidden", "no")
+        if "watch=1" in query:
+            return 500, status_object(500, "InternalError", "no watches here")
+        if path == "/api":
+            return 200, {"versions": ["v1"]}
+        if path == "/apis":
+            names = [version for version in self.kinds if "/" in version]
+            return 200, {"groups": [{"preferredVersion": {"groupVersion": name}} for name in names]}
+        if path.removeprefix("/apis/").removeprefix("/api/") in self.kinds:
+            kinds = self.kinds[path.removeprefix("/apis/").removeprefix("/api/")]
+            rows = [
+                {"kind": kind, "name": f"{kind.lower()}s", "namespaced": namespaced, "verbs": VERBS}
+                for kind, namespaced in kinds.items()
+            ]
+            return 200, {"resources": rows}
+        if path in self.objects:
+            return self._one(asked, path)
+        found = [thing for thing in self.objects.values() if self._is_in(thing, path)]
+        if not found and path.rpartition("/")[2] not in [
+            f"{kind.lower()}s" for each in KINDS.values() for kind in each
+        ]:
+            return 404, status_object(404, "NotFound", "no")
+        return 200, {"items": found, "metadata": {"resourceVersion": "1"}}
+
+    def _is_in(self, thing: dict[str, Any], path: str) -> bool:
+        spaces = ("", thing["metadata"].get("namespace", ""))
+        return path in [self.path(thing["apiVersion"], thing["kind"], space) for space in spaces]
+
+    def _one(self, asked: Asked, path: str) -> Any:
+        thing = self.objects[path]
+        if asked.method == "PATCH":
+            given = thing["metadata"].get("labels") or {}
+            new = {**given, **json.loads(asked.body)["metadata"]["labels"]}
+            labels = {name: value for name, value in new.items() if value is not None}
+            thing = self.objects[path] = {**thing, "metadata": {**thing["metadata"], "labels": labels}}
+        if asked.method == "DELETE":
+            del self.objects[path]
+        return 200, thing
+
+
+def thing(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> dict[str, Any]:
+    """Return an object; labels and owners are in its metadata."""
+    meta: dict[str, Any] = {"name": name, "uid": f"{kind}-{name}", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    if namespace:
+        meta["namespace"] = namespace
+    meta["labels"] = fields.pop("labels", {})
+    meta["ownerReferences"] = [
+        {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
+        | {"uid": owner["metadata"]["uid"]}
+        for owner in fields.pop("owners", [])
+    ]
+    meta["annotations"] = fields.pop("annotations", {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **fields}
+
+
+def definition(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return the definition of a kind of x.io."""
+    spec = {"group": "x.io", "names": {"kind": kind}, "versions": [{"name": "v1", "storage": True}]}
+    return thing(CRD, "CustomResourceDefinition", f"{kind.lower()}s.x.io", spec=spec, **fields)
+
+
+def version(name: str, namespace: str, *kinds: str, **fields: Any) -> dict[str, Any]:
+    """Return a ClusterServiceVersion that has these kinds of x.io."""
+    owned = [{"name": f"{kind.lower()}s.x.io"} for kind in kinds]
+    spec = {"customresourcedefinitions": {"owned": owned}}
+    return thing(V1ALPHA1, "ClusterServiceVersion", name, namespace, spec=spec, **fields)
+
+
+def operator(
+    *more: dict[str, Any], creates: dict[str, Any] | None = None, kinds: tuple[str, ...] = ("Thing",)
+) -> Store:
+    """Return a server with one operator of the run and its catalog, and further objects."""
+    made = {objects.CREATES: json.dumps(creates)} if creates else {}
+    spec = {"name": "op", "source": "cat", "sourceNamespace": "market"}
+    status = {"installedCSV": "op.v1"}
+    part = {**OURS, "perfscale.seatrial/part": "operators"}
+    return Store(
+        thing(V1ALPHA1, "Subscription", "op", "ns", labels=OURS, annotations=made, spec=spec, status=status),
+        version("op.v1", "ns", *kinds),
+        *(definition(kind) for kind in kinds),
+        thing("operators.coreos.com/v1", "OperatorGroup", "group", "ns", labels=OURS),
+        thing(V1ALPHA1, "CatalogSource", "cat", "market", labels=OURS, spec={"secrets": ["pull"]}),
+        thing("v1", "Secret", "pull", "market", labels=OURS),
+        thing("v1", "Namespace", "ns", labels=part),
+        thing("v1", "Namespace", "market", labels=part),
+        *more,
+    )
+
+
+def remove(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> dict[str, Any]:
+    """Remove the operators of the run."""
+    monkeypatch.setattr(deletion, "_RECREATION_POLL", 0.01)
+    options = {"crds": True, "timeout": 20, **more}
+    with (
+        ScriptedServer(store.answer) as server,
+        Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
+    ):
+        return removal.remove_operators(client, removal.RemovalSpec(RUN, **options), lambda _text: None)
+
+
+THEIRS = thing("x.io/v1", "Thing", "theirs", "elsewhere")
+MINE = thing("x.io/v1", "Thing", "mine", "ns", labels=OURS)
+
+
+def test_an_operator_of_the_run_goes_with_all_that_came_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator(MINE)
+    result = remove(store, tmp_path, monkeypatch, hand_over=True)
+    assert store.labels() == {} and result["changed"] and result["kept"] == []
+
+
+@pytest.mark.parametrize("hand_over", [False, True])
+def test_what_stays_for_others_has_no_label_by_which_a_cleanup_would_delete_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand_over: bool
+) -> None:
+    other = thing("v1", "Namespace", "unrelated", labels=OURS)
+    store = operator(THEIRS, MINE, other)
+    before = store.labels()
+    result = remove(store, tmp_path, monkeypatch, hand_over=hand_over)
+    assert "would be left without an operator" in result["kept"][0]
+    labels = store.labels()
+    if hand_over:
+        assert labels == {**dict.fromkeys(before), "Namespace unrelated": RUN} and result["changed"]
+        assert not remove(store, tmp_path, monkeypatch, hand_over=True)["changed"]
+    else:
+        assert labels == before and not result["changed"]
+
+
+def test_a_catalog_that_another_subscription_uses_stays_with_its_namespace_and_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"name": "other", "source": "cat", "sourceNamespace": "market"}
+    store = operator(thing(V1ALPHA1, "Subscription", "other", "elsewhere", spec=spec))
+    remove(store, tmp_path, monkeypatch, hand_over=True)
+    left = ("Secret pull", "CatalogSource cat", "Namespace market", "Subscription other")
+    assert store.labels() == dict.fromkeys(left)
