@@ -66,7 +66,11 @@ def test_the_secret_of_a_run_has_the_secrets_among_the_variables() -> None:
 
 def test_an_inference_service_has_the_container_of_the_user() -> None:
     service, balanced = objects(
-        "inferenceservice", serving_command=["serve", "-m"], serving_replicas="3", serving_environment={"A": 1}
+        "inferenceservice",
+        serving_command=["serve", "-m"],
+        serving_replicas="3",
+        serving_environment={"A": 1},
+        serving_port="8000",
     )
     predictor = service["spec"]["predictor"]
     (container,) = predictor["containers"]
@@ -89,17 +93,40 @@ def test_an_inference_service_takes_a_serving_runtime_and_further_fields() -> No
 
 
 def test_an_inference_service_is_ready_with_as_many_servers_as_were_asked_for() -> None:
+    before, _balanced = objects("inferenceservice", serving_replicas=2)
+    changed, _balanced = objects("inferenceservice", serving_replicas=2, serving_environment={"A": 1})
     (rules,) = render("inferenceservice/server.yml", variables(serving_replicas=2))
     (expression,) = (rule["jmespath"] for rule in rules["ready"] if rule["kind"] == "Deployment")
 
-    def ready(replicas: int, **more: Any) -> Any:
+    def ready(replicas: int, service: dict[str, Any] = before, **more: Any) -> Any:
         status = {"observedGeneration": 1, "readyReplicas": replicas, "updatedReplicas": replicas, "replicas": replicas}
-        thing = {"metadata": {"generation": 1}, "spec": {"replicas": replicas}, "status": {**status, **more}}
-        return jmespath.search(expression, thing)
+        template = {"metadata": {"annotations": service["metadata"]["annotations"]}}  # KServe copies them
+        spec = {"replicas": replicas, "template": template}
+        return jmespath.search(expression, {"metadata": {"generation": 1}, "spec": spec, "status": {**status, **more}})
 
     assert ready(2) is True
     assert ready(1) is False  # KServe has not scaled its Deployment yet
     assert ready(2, readyReplicas=1) is False
+    assert ready(2, changed) is False  # the servers of another point
+
+
+def test_the_revision_of_servers_changes_with_their_pods_and_not_with_their_number() -> None:
+    first = variables()["revision"]
+    same = {"serving_replicas": 3, "serving_port": "8000"}
+    assert len(first) == 16 and variables(**same)["revision"] == first
+    others: list[dict[str, Any]] = [
+        {"serving_image": "localhost/server:2"},
+        {"serving_command": ["serve", "-m"]},
+        {"serving_environment": {"A": 1}},
+        {"serving_requests": {"cpu": "3"}},
+        {"serving_gpus": 1},
+        {"serving_node_selector": {"a": "b"}},
+        {"serving_tolerations": [{"operator": "Exists"}]},
+        {"serving_port": 8001},
+        {"serving_health_path": "/ready"},
+        {"serving_predictor": {"model": {"args": ["-x"]}}},
+    ]
+    assert len({first, *(variables(**other)["revision"] for other in others)}) == len(others) + 1
 
 
 def test_an_inference_service_that_kserve_can_not_make_has_failed() -> None:
