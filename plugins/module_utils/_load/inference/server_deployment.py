@@ -43,6 +43,8 @@ PART = {run_labels.PART: "server"}
 STAGES = ("created", "scheduled", "started", "ready", "answers")
 #: Seconds between two looks, and for one request to a server.
 _POLL, _PATIENCE = 0.1, 5.0
+#: Seconds in which a condition that servers have failed may still be that of the point before.
+_STALE = 10.0
 #: Why a container will never start, and how often one may end before it starts to serve.
 _PERMANENT, _MOST_RESTARTS = ("InvalidImageName", "ErrImageNeverPull"), 4
 #: Pods that a message names.
@@ -220,7 +222,8 @@ class ServerDeployment:
         """Return whether all conditions hold, and what is waited for. Raises ProcessError if they never will."""
         for pod in pods:
             _check_container(pod)
-        for condition in self._spec.failed:
+        settled = time.monotonic() - self._began > _STALE
+        for condition in self._spec.failed if settled else ():
             for thing in objects:
                 if thing["kind"] == condition["kind"] and (reason := self._evaluate(condition["jmespath"], thing)):
                     raise ProcessError(f"{format_object_title(thing)} will never be ready: {reason}")
@@ -285,8 +288,9 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
 
 
 def _check_container(pod: Mapping[str, Any]) -> None:
-    """Raise ProcessError if a container will never serve."""
-    for status in _container_statuses(pod):
+    """Raise ProcessError if a container, or one that must end before it starts, will never do its work."""
+    first = field_at_path(dict(pod), "status.initContainerStatuses") or []
+    for status in [*first, *_container_statuses(pod)]:
         reason = field_at_path(status, "state.waiting.reason", "")
         if reason in _PERMANENT:
             raise ProcessError(f"{format_object_title({'kind': 'Pod', **pod})} can't start: {why_waiting(pod)}")

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_cleanup import read_created_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpTransport, tls_context
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import server_deployment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.server_deployment import (
     STAGES,
     ServerDeployment,
@@ -159,11 +160,16 @@ def test_every_stage_is_waited_for_and_said_and_recorded(tmp_path: Path) -> None
         ({"state": {"waiting": {"reason": "InvalidImageName", "message": "bad:::name"}}}, "can't start.*bad:::name"),
     ],
 )
-def test_a_container_that_never_serves_ends_the_wait(tmp_path: Path, state: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize("init", [False, True])
+def test_a_container_that_never_serves_ends_the_wait(
+    tmp_path: Path, state: dict[str, Any], words: str, init: bool
+) -> None:
     cluster = Cluster()
     cluster.pods = [pod("a", **state)]
+    if init:
+        cluster.pods[0]["status"]["initContainerStatuses"] = cluster.pods[0]["status"].pop("containerStatuses")
     with pytest.raises(ProcessError, match=f"Pod ns/a.*{words}"):
-        deploy(cluster, tmp_path, spec())
+        deploy(cluster, tmp_path, spec(timeout=5))
 
 
 def test_the_timeout_says_what_was_waited_for(tmp_path: Path) -> None:
@@ -260,7 +266,19 @@ def test_what_a_controller_creates_is_waited_for_and_a_stage(tmp_path: Path) -> 
     assert next(iter(result["stages"])) == "deployment" and result["stages"]["deployment"][0] > 0
 
 
-def test_a_failure_that_stays_ends_the_wait(tmp_path: Path) -> None:
+def test_a_failure_that_goes_away_is_that_of_the_point_before(tmp_path: Path) -> None:
+    cluster = ClusterWithController()
+    cluster.failure = "no such runtime"
+
+    def be_ready() -> None:
+        cluster.failure = ""
+        cluster.made = [{"metadata": {"name": "s-predictor", "namespace": "ns"}, "status": {"readyReplicas": 1}}]
+
+    deploy(cluster, tmp_path, spec(**OF_CONTROLLER), [be_ready, lambda: cluster.give_address()])  # type: ignore[attr-defined]
+
+
+def test_a_failure_that_stays_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_deployment, "_STALE", 0.0)
     cluster = ClusterWithController()
     cluster.failure = "no such runtime"
     with pytest.raises(ProcessError, match=r"Serving ns/s will never be ready: no such runtime"):
