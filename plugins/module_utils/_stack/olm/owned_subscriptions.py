@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
     format_object_title,
@@ -231,21 +232,32 @@ class RunOwners:
         return self._known[uid]
 
     def _owner_is_own(self, reference: dict[str, Any], namespace: str) -> bool:
-        """Return whether an owner is the run's, or is gone: the garbage collector then deletes what it owned."""
+        """Return whether an owner is the run's, or is gone: the garbage collector then deletes what it owned.
+
+        An owner that can't be looked up is not the run's.
+        """
         if reference["uid"] in self._known:
             return self._known[reference["uid"]]
-        owner = self._operands.get(reference["uid"]) or self._fetched(reference, namespace)
+        owner = self._operands.get(reference["uid"])
         if owner is None:
-            return True
+            try:
+                kind = self.client.kind(reference["apiVersion"], reference["kind"])
+                if kind.namespaced and not namespace:
+                    return False  # a wrong reference
+                owner = self._fetched(kind, reference, namespace)
+            except InputError:
+                # Nobody knows whether the owner exists. The garbage collector keeps what it owns, too.
+                return False
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                return False
+            if owner is None:
+                return True
         return is_ours(owner, self.run_id) or self.own(owner)
 
-    def _fetched(self, reference: dict[str, Any], namespace: str) -> dict[str, Any] | None:
+    def _fetched(self, kind: ServedKind, reference: dict[str, Any], namespace: str) -> dict[str, Any] | None:
         """Return an owner, None if it is gone."""
-        try:
-            kind = self.client.kind(reference["apiVersion"], reference["kind"])
-        except InputError:
-            # The definition of its kind is gone, and its objects with it.
-            return None
         owner = self.client.get(kind, reference["name"], namespace if kind.namespaced else "")
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
 

@@ -197,3 +197,34 @@ def test_a_catalog_that_another_subscription_uses_stays_with_its_namespace_and_s
     remove(store, tmp_path, monkeypatch, hand_over=True)
     left = ("Secret pull", "CatalogSource cat", "Namespace market", "Subscription other")
     assert store.labels() == dict.fromkeys(left)
+
+
+ROOT = thing("x.io/v1", "Whole", "root")
+GONE = thing("x.io/v1", "Whole", "gone")
+UNSERVED = thing("gone.io/v1", "Lost", "lost")
+HIDDEN = thing("v1", "Secret", "hidden", "elsewhere")
+
+
+def is_kept(store: Store, result: dict[str, Any]) -> bool:
+    return bool(result["kept"]) and store.labels()["Subscription op"] == RUN
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "owner", "kept"),
+    [
+        ("Thing", "elsewhere", ROOT, True),
+        ("Thing", "elsewhere", GONE, False),
+        ("Thing", "elsewhere", UNSERVED, True),
+        ("Thing", "elsewhere", HIDDEN, True),
+        ("Whole", "", thing("v1", "Secret", "s", "elsewhere"), True),
+    ],
+)
+def test_an_object_whose_owner_may_be_there_is_not_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, place: str, owner: dict[str, Any], kept: bool
+) -> None:
+    owned = thing("x.io/v1", kind, "owned", place, owners=[owner])
+    store = operator(owned, HIDDEN, kinds=(kind,))
+    if owner is ROOT:
+        store.put(ROOT)
+    store.refused = ("secrets/hidden",)
+    assert is_kept(store, remove(store, tmp_path, monkeypatch)) == kept
