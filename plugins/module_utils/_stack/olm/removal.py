@@ -16,9 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    InputError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
@@ -115,8 +113,8 @@ class OperatorRemoval(OwnedSearch):
         """Label all resources that came with our Subscriptions; return the namespaces that the operators created."""
         namespaces = []
         for part in parts:
-            # The definitions among the extras stay if there are objects of them, so they get no label.
-            extras = [resource for resource in self.extras(part) if resource["kind"] != CRD_KIND]
+            # Role cleanup keeps the definitions among the extras too, if there are objects of them.
+            extras = [each for each in self.extras(part) if self.spec.crds or each["kind"] != CRD_KIND]
             for resource in [*part.csvs, *part.resources, *extras]:
                 # A label on what others own would call the webhooks of their operators, and has no use.
                 if not is_owned(resource):
@@ -141,7 +139,12 @@ class OperatorRemoval(OwnedSearch):
             self._patch_run_label(resource, self.spec.run_id)
 
     def _patch_run_label(self, resource: dict[str, Any], value: str | None) -> None:
-        patch_labels(self.client, resource, {run_labels.RUN: value})
+        try:
+            patch_labels(self.client, resource, {run_labels.RUN: value})
+        except ApiError as error:
+            # Changing a role, even its labels, requires all permissions in it, which deleting it does not.
+            if error.status != 403 or not str(resource.get("apiVersion", "")).startswith(_RBAC.partition("/")[0]):
+                raise
 
     def _hand_over_used(self) -> None:
         """Remove the run's label from operators that stay for others, so that role cleanup does not delete them.
@@ -166,6 +169,10 @@ class OperatorRemoval(OwnedSearch):
             if not self._is_handed_over(each):
                 self._patch_run_label(each, None)
                 self._handed_over.add(each["metadata"]["uid"])
+
+    def extras(self, part: OwnedSubscription) -> list[dict[str, Any]]:
+        """Return these objects of a part without those that stay for others, with another part that creates them."""
+        return [each for each in super().extras(part) if not self._is_handed_over(each)]
 
     def _is_handed_over(self, resource: dict[str, Any]) -> bool:
         return resource["metadata"]["uid"] in self._handed_over
@@ -200,23 +207,30 @@ class OperatorRemoval(OwnedSearch):
         ]
         return [each for each in secrets if each is not None and is_ours(each, self.spec.run_id)]
 
-    def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
-        """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
-        provided = {
+    def _provided(self) -> set[str]:
+        """Return the names of the definitions that the operators that are left provide."""
+        kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
+        return {
             definition["name"]
-            for csv in self.client.list(
-                self.client.kind(V1ALPHA1, "ClusterServiceVersion"),
-                label_selector=f"!{existing.COPIED}",
-            )[0]
+            for csv in self.client.list(kind, label_selector=f"!{existing.COPIED}")[0]
             for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
+
+    def _keep_provided(self, crd: dict[str, Any]) -> None:
+        self.kept.append(f"{format_object_title(crd)}: another operator provides it")
+        if self.spec.hand_over:
+            self._hand_over([crd])
+
+    def _definitions(self, parts: Sequence[OwnedSubscription]) -> list[dict[str, Any]]:
+        """Delete unused definitions that came with our operators, and OLM's roles for older ones; return those left."""
+        provided = self._provided()
         # An operator may have created these again until its version was deleted; they go with their definition.
         recreated = {(each["kind"], each["name"]) for part in parts for each in part.creates.operands}
         owners = RunOwners(self.client, self.spec.run_id)
         going = []
         for crd in {definition["metadata"]["name"]: definition for part in parts for definition in part.crds}.values():
             if crd["metadata"]["name"] in provided:
-                self.kept.append(f"{format_object_title(crd)}: another operator provides it")
+                self._keep_provided(crd)
             elif others := [
                 resource
                 for resource in self._objects_of(crd)
@@ -242,10 +256,15 @@ class OperatorRemoval(OwnedSearch):
 
     def _delete_extras(self, parts: Sequence[OwnedSubscription]) -> None:
         """Delete what operators left behind, after the namespaces, where programs create some of it again."""
-        going = []
+        going, provided = [], self._provided()
         for resource in [resource for part in parts for resource in self.extras(part)]:
-            others = self._objects_of(resource) if resource["kind"] == CRD_KIND else []
-            if others:
+            is_definition = resource["kind"] == CRD_KIND
+            if is_definition and not self.spec.crds:
+                continue
+            others = self._objects_of(resource) if is_definition else []
+            if is_definition and resource["metadata"]["name"] in provided:
+                self._keep_provided(resource)
+            elif others:
                 self.kept.append(f"{format_object_title(resource)}: there are {format_object_titles(others)}")
             else:
                 going.append(resource)

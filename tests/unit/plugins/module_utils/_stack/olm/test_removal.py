@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, objects, removal
 from scripted_server import Asked, ScriptedServer, status_object
@@ -228,3 +229,57 @@ def test_an_object_whose_owner_may_be_there_is_not_the_runs(
         store.put(ROOT)
     store.refused = ("secrets/hidden",)
     assert is_kept(store, remove(store, tmp_path, monkeypatch)) == kept
+
+
+ROLE = thing(RBAC, "ClusterRole", "extra")
+EXTRA = {"objects": [{"api_version": CRD, "kind": "CustomResourceDefinition", "names": ["wholes.x.io"]}]}
+
+
+def test_a_role_that_may_not_be_changed_is_deleted_without_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator(ROLE, creates={"objects": [{"api_version": RBAC, "kind": "ClusterRole", "names": ["extra"]}]})
+    store.refused = ("PATCH /apis/rbac",)
+    assert "ClusterRole extra" in remove(store, tmp_path, monkeypatch)["removed"]
+    assert "PATCH /apis/rbac.authorization.k8s.io/v1/clusterroles/extra" in store.asked
+
+
+def test_another_object_that_may_not_be_labelled_ends_the_removal_before_it_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator()
+    store.refused = ("PATCH /apis/operators.coreos.com/v1alpha1/namespaces/ns/clusterserviceversions",)
+    with pytest.raises(ApiError, match="Forbidden"):
+        remove(store, tmp_path, monkeypatch)
+    assert not [line for line in store.asked if line.startswith("DELETE")]
+
+
+def test_a_removal_that_was_killed_leaves_no_definition_without_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator(definition("Whole"), creates=EXTRA)
+    store.refused = ("DELETE",)
+    with pytest.raises(ApiError, match="Forbidden"):
+        remove(store, tmp_path, monkeypatch)
+    assert store.labels()["CustomResourceDefinition wholes.x.io"] == RUN
+
+
+@pytest.mark.parametrize(
+    ("more", "crds", "left"),
+    [
+        ([], True, False),
+        ([], False, True),
+        ([version("other.v1", "elsewhere", "Whole")], True, True),
+        ([thing("x.io/v1", "Whole", "theirs")], True, True),
+    ],
+)
+def test_a_definition_that_an_operator_left_behind_stays_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[dict[str, Any]], crds: bool, left: bool
+) -> None:
+    store = operator(definition("Whole"), *more, creates=EXTRA)
+    result = remove(store, tmp_path, monkeypatch, crds=crds, hand_over=True)
+    labels = store.labels()
+    assert ("CustomResourceDefinition wholes.x.io" in labels) == left
+    assert bool(result["kept"]) == (left and crds) and "Subscription op" not in labels
+    if left and more and more[0]["kind"] == "ClusterServiceVersion":
+        assert labels["CustomResourceDefinition wholes.x.io"] is None  # it is that of the other operator
