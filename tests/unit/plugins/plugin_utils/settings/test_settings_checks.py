@@ -180,6 +180,19 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
             {"serving_predictor": {"minReplicas": 2}},
             "serving_predictor is {'minReplicas': 2}: only an InferenceService",
         ),
+        *(
+            (
+                {"serving_deploy": "inferenceservice", "serving_image": "a", "serving_predictor": predictor}
+                | {"cluster_provider": "existing"},
+                f"serving_predictor is {predictor}: replicas, containers and their variables are serving_replicas",
+            )
+            for predictor in (
+                {"minReplicas": 2},
+                {"maxReplicas": 2},
+                {"containers": [{"name": "a"}]},
+                {"model": {"env": [{"name": "A", "value": "a"}]}},
+            )
+        ),
         ({"serving_health_path": "health"}, "serving_health_path is health: it begins with /"),
         ({"serving_environment": {"A": 1, "B": "b", "C": {"fieldRef": {"fieldPath": "spec.nodeName"}}}}, ""),
         ({"serving_environment": {"MY_TOKEN": "kanary", "A": [1]}}, "serving_environment is {'MY_TOKEN': '<secret>'"),
