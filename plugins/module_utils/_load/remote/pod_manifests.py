@@ -36,6 +36,8 @@ from .detached_load import ansible_archive
 _OURS = "ansible_collections.perfscale.seatrial.plugins.module_utils"
 #: Packages whose modules are packed; of the packages around them, only an empty __init__.py.
 _PACKED = (_OURS, "ansible.module_utils")
+#: What a load in pods never imports: it injects no failures.
+_LEFT_OUT = (f"{_OURS}._clusters.rehearsal",)
 
 
 def collection_code_zip() -> bytes:
@@ -61,7 +63,7 @@ def _collect_imported_modules(first: str) -> dict[str, bytes]:
     left = [first]
     while left:
         name = left.pop()
-        if name in seen or not any(f"{name}.".startswith(f"{prefix}.") for prefix in _PACKED):
+        if name in seen or not _is_below(name, _PACKED) or _is_below(name, _LEFT_OUT):
             continue
         seen.add(name)
         spec = importlib.util.find_spec(name) if _is_package(name.rpartition(".")[0]) else None
@@ -73,6 +75,10 @@ def _collect_imported_modules(first: str) -> dict[str, bytes]:
         sources[f"{here}/__init__.py" if package == name else f"{here}.py"] = text
         left += [package, *_possible_module_imports(ast.parse(text), package)]
     return sources
+
+
+def _is_below(name: str, packages: Sequence[str]) -> bool:
+    return any(f"{name}.".startswith(f"{package}.") for package in packages)
 
 
 def _is_package(package: str) -> bool:
