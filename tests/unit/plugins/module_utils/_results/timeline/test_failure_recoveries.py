@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import inf, isnan
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     CAUSES,
     FailingPod,
@@ -224,3 +225,31 @@ def test_each_second_of_a_gpu_is_useful_or_starting_or_lost_by_one_cause(
     assert found.held == approx(found.useful + starting + sum(lost.values()))
     assert found.useful + lost["redone"] == approx(working)
     assert found.held <= most + 1e-6, "no more GPUs than there are"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "back"),
+    [
+        ("api_away", True, (2000.0, 2000.1)),
+        ("api_away", False, (10.0, 35.0)),  # its guard let it go on when the load was killed
+        ("controller_restarted", False, (2000.0, 2000.1)),
+    ],
+)
+def test_an_outage_of_a_killed_load_does_not_last_until_the_cleanup(
+    kind: str, changed: bool, back: tuple[float, float]
+) -> None:
+    rows = [*inject(1, 10, [], kind, "server"), undone(1, changed)]
+    rows[0]["duration"] = 20
+    [outage] = join(rows, {}, {}, end=3000.0).outages
+    assert outage.back == pytest.approx(back)
+
+
+def undone(number: int, changed: bool) -> dict[str, Any]:
+    return {
+        "type": "undone",
+        "number": number,
+        "target": "server",
+        "sent": 2000.0,
+        "answered": 2000.1,
+        "changed": changed,
+    }
