@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from playbook import Done, play, run_dirs
 CREATED = describe_release(RhoaiRequest("2"))["creates"]
 HUB = {"package": "opendatahub-operator", "namespace": "openshift-operators", "creates": CREATED}
 OLM = "operators.coreos.com/v1alpha1"
+#: The label by which OLM knows what belongs to the operator.
+COMPONENT = f"operators.coreos.com/{HUB['package']}.{HUB['namespace']}"
 RBAC = "rbac.authorization.k8s.io/v1"
 NFD = {
     "package": "nfd",
@@ -184,6 +187,7 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
         put(client, HUB, run="colleague")
         with pytest.raises(OwnershipError, match="opendatahub-operator.v2.35.0 already provides auths.services"):
             put(client, {"package": "rhods-operator", "namespace": "redhat-ods-operator"})
+        wait_until_labelled(client, data_science_cluster.DSC_NAME, data_science_cluster.DSCI_NAME)
         labelled = label_definitions_again(monkeypatch)
         take_away(
             client,
@@ -196,8 +200,7 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
         kept = take_away(client, packages=["nfd"])
         assert not kept["changed"] and kept["kept"] == ["Subscription colleague/nfd: this run did not create it"]
         definitions = {"datascienceclusters.datasciencecluster", "dscinitializations.dscinitialization"}
-        # OLM labels the definitions at its own pace, perhaps only one of them before its operator is gone.
-        assert labelled and set(labelled) <= {f"{one}.opendatahub.io" for one in definitions}
+        assert set(labelled) == {f"{one}.opendatahub.io" for one in definitions}
         assert snapshot.left(client, theirs) == []
     finally:
         take_away(client, run="colleague")
@@ -218,6 +221,18 @@ def definitions_without_their_operator(client: Client) -> list[dict[str, Any]]:
         for one, name in zip(found, names, strict=True)
         if one is not None
     ]
+
+
+def wait_until_labelled(client: Client, *names: str) -> None:
+    """Wait until OLM has labelled these definitions as parts of the operator, some time after it was installed."""
+    kind = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    deadline = time.monotonic() + 60
+    left = set(names)
+    while left:
+        assert time.monotonic() < deadline, f"OLM does not label {sorted(left)}"
+        time.sleep(0.1)
+        found = {name: client.get(kind, name) or {} for name in left}
+        left -= {name for name, one in found.items() if COMPONENT in (one["metadata"].get("labels") or {})}
 
 
 def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
