@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a report leads with: the headline figures of a run, and one sentence, its answer.
 
-The answer comes from the figure whose definition has an ``answer`` (docs/kpis.md). Of several such figures the last one
-with a value is used; a project's definitions come after the common ones.
+The answer comes from the figure whose definition has an ``answer`` (docs/kpis.md). Of several such figures with a
+value, those that apply to the most points come first, and of these the last one; a project's definitions come after the
+common ones.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
         for kpi in point.kpis or []:
             if kpi.get("answer"):
                 by_name.setdefault(kpi["name"], {})[point.number] = kpi
-    for kpis in reversed(by_name.values()):
+    # Points may be of kinds of workloads that have other figures.
+    last_first = list(reversed(by_name.values()))
+    for kpis in sorted(last_first, key=len, reverse=True):
         if not any(_kpi_value_text(kpi) for kpi in kpis.values()):
             continue
         if not any(kpi["simulated"] and kpi["answer"].get("only_real") for kpi in kpis.values()):

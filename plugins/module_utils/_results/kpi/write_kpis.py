@@ -90,6 +90,8 @@ def compute_point_kpis(
             kpi, figure = _compute_kpi(definition, words, data)
             if figure.inapplicable and ROWS in data.table.header:
                 continue  # figures of pods are none of requests
+            if figure.inapplicable:
+                kpi.pop("answer", None)  # of workloads of another kind: it says nothing of this point
             if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:

@@ -107,6 +107,15 @@ def test_of_many_points_the_ends_are_named():
     ]
 
 
+def test_points_of_several_kinds_are_answered_by_a_figure_that_applies_to_all():
+    of_one_kind = kpi(2.0, name="time_to_ready_p95", title="Time until ready, P95")
+    assert said([kpi(35.4)], [kpi(18.6), of_one_kind]) == [
+        "Waiting, P95: Kueue 18.6 s, plain Jobs 35.4 s, difference 16.8 s"
+    ]
+    unknown = kpi(None, name="time_to_ready_p95", title="Time until ready, P95")
+    assert said([kpi(35.4), of_one_kind], [kpi(18.6), unknown])[0].startswith("Time until ready, P95: ")
+
+
 def paired(*values: float, order: str = "ABBAABBA", versions: dict[int, str] | None = None) -> list[str]:
     points = [
         Point(

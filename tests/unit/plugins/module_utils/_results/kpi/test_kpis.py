@@ -276,9 +276,11 @@ def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions)
     assert [one["unit"] for one in found] == ["h"]
 
 
-def test_a_stage_that_the_timeline_has_not_is_told(good, tmp_path):
-    path = written(tmp_path, {**ONE, "source": {"function": "rate", "stage": ["admitted", "queued"]}})
+def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_answers_nothing(good, tmp_path):
+    source = {"function": "rate", "stage": ["admitted", "queued"]}
+    path = written(tmp_path, {**ONE, "source": source, "answer": {"text": "Admitted at {value}"}})
     (found,) = computed(PointData(good[2]), load_definitions([path]))
+    assert "answer" not in found
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
