@@ -220,7 +220,7 @@ def read_request(
         )
     asked = directives.parse_directives(texts, job.test)
     offer = _allowed_requests_from_params(params, variables)
-    own = CiRequest(params["project"], list(params["presets"]))
+    own = CiRequest(params["project"], preset_names(params["presets"]))
     if asked.help and pull and pull.trigger:
         return {**_format_module_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
     if pull and pull.trigger and not texts:
