@@ -73,7 +73,7 @@ def _figure_line_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     if not known:
         remark = note.removeprefix(f"≥ {bound}: ") if bound else note
         return {"n": n, "of": of, "value": None, "text": f"≥ {bound}" if bound else "–", "detail": remark or detail}
-    texts = [(formats.format_with_unit(row["value"], unit), row) for row in known]
+    texts = [(_figure_text({**row, "unit": unit}), row) for row in known]
     # Points are named, so that their values are not mistaken for an interval.
     same = len({text for text, _row in texts}) == 1
     text = texts[0][0] if same else _summarize_point_texts(texts)
@@ -92,6 +92,19 @@ def _summarize_point_texts(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> st
         return ", ".join(f"{text} ({row['point']})" for text, row in texts)
     low, high = (pick(texts, key=lambda pair: pair[1]["value"]) for pick in (min, max))
     return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"
+
+
+def unresolved_bound(kpi: Kpi) -> str:
+    """Return the upper bound of a duration that its measurement does not tell from none, as text; empty for others."""
+    low, high = kpi.get("interval") or (None, None)
+    if kpi["value"] is None or kpi["unit"] != "s" or low is None or high is None or not low <= 0 < high:
+        return ""
+    return formats.format_with_unit(high, kpi["unit"])
+
+
+def _figure_text(kpi: Kpi) -> str:
+    bound = unresolved_bound(kpi)
+    return f"≤ {bound}" if bound else formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
 def lower_bound(kpi: Kpi) -> str:
@@ -136,6 +149,8 @@ def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
 
 
 def _kpi_value_text(kpi: Kpi) -> str:
+    if most := unresolved_bound(kpi):
+        return f"at most {most}"
     if kpi["value"] is not None:
         return formats.format_with_unit(kpi["value"], kpi["unit"])
     bound = lower_bound(kpi)

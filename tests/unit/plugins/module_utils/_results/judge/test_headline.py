@@ -64,6 +64,11 @@ def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
         (kpi(None, n=0, of=1, answer=ONE, at_least=20.0), ["The job did not run within 20 s"]),
         (kpi(None, n=0, of=1, at_least=20.0), ["The others waited 20 s or longer"]),
         (kpi(18.6, n=28), ["95 % of the jobs ran within 18.6 s (28 of 30 workloads)"]),
+        (kpi(0.0, interval=[0.0, 0.039]), ["95 % of the jobs ran within at most 39 ms"]),
+        (kpi(0.02, interval=[-0.01, 0.05]), ["95 % of the jobs ran within at most 50 ms"]),
+        (kpi(0.02, interval=[0.01, 0.03]), ["95 % of the jobs ran within 20 ms"]),
+        (kpi(0.0, interval=[0.0, 0.0]), ["95 % of the jobs ran within 0 s"]),
+        (kpi(0.0, unit="pods", interval=[0.0, 2.0]), ["95 % of the jobs ran within 0 pods"]),
         (kpi(18.6, simulated=True), ["95 % of the jobs ran within 18.6 s (SIMULATED)"]),
         (kpi(None, at_least=14.6), ["The others waited 14.6 s or longer"]),
         (
@@ -237,3 +242,9 @@ def test_a_busy_machine_is_a_warning(tmp_path, found, expected):
 def test_a_ledger_that_says_nothing_of_the_machine_is_no_warning(tmp_path, text):
     (tmp_path / "ledger.jsonl").write_text(text, encoding="utf-8")
     assert run_warnings.busy_machine([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []
+
+
+def test_a_figure_that_is_not_told_from_none_is_shown_as_its_upper_bound() -> None:
+    figure = {"headline": True, "help": "", "interval": [0.0, 0.039]}
+    (entry,) = headline.headline_figures([Point("001", Path("x"), kpis=[kpi(0.0, **figure)])])
+    assert (entry["text"], entry["value"]) == ("≤ 39 ms", 0.0)
