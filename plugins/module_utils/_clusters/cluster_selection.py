@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Select the clusters to acquire, one or two, for the hosts ``sutest`` and ``driver``.
+"""Select the clusters to acquire for the hosts ``sutest`` and ``driver``, and for workers.
 
 ``sutest`` is the system under test, ``driver`` the cluster that the load comes from. Both are the same cluster unless
-an inventory gives them different settings.
+an inventory gives them different settings. Hosts ``worker-1``, ``worker-2``, … are further clusters, to which the
+system under test dispatches workloads (setting ``cluster_workers``).
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from .provider import ClusterTarget
-from .providers import PROVIDERS, provider_by_name
+from .providers import PROVIDERS, WORKERS, provider_by_name
 
 #: The hosts of an inventory that represent clusters, the system under test first.
 HOSTS = ("sutest", "driver")
+#: How the hosts of worker clusters are called, before their number.
+WORKER = "worker-"
 
 
 @functools.cache
@@ -40,7 +43,7 @@ def host_specific_settings(host: Mapping[str, Any], everyone: Mapping[str, Any])
 
 
 def clusters_to_acquire(settings: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> list[ClusterTarget]:
-    """Return the clusters to acquire, one or two.
+    """Return the clusters to acquire: one or two, and the workers.
 
     settings: the run's effective settings. own: host -> host_specific_settings() of it; a host that is not in the
     inventory is absent. The driver is the system under test unless it has settings that differ. Raises InputError for
@@ -51,9 +54,10 @@ def clusters_to_acquire(settings: Mapping[str, Any], own: Mapping[str, Mapping[s
     differs = any(value != common.get(name) for name, value in of_driver.items())
     measured = _merge_host_settings(common, own.get("sutest", {}), "sutest")
     driving = _merge_host_settings(common if differs else measured, of_driver, "driver")
+    workers = [ClusterTarget((f"{WORKER}{number + 1}",), measured) for number in range(measured.get(WORKERS, 0))]
     if driving == measured:
-        return [ClusterTarget(HOSTS, measured)]
-    return [ClusterTarget(("sutest",), measured), ClusterTarget(("driver",), driving)]
+        return [ClusterTarget(HOSTS, measured), *workers]
+    return [ClusterTarget(("sutest",), measured), ClusterTarget(("driver",), driving), *workers]
 
 
 def _merge_host_settings(common: Mapping[str, Any], own: Mapping[str, Any], host: str) -> dict[str, Any]:
@@ -68,11 +72,12 @@ def _merge_host_settings(common: Mapping[str, Any], own: Mapping[str, Any], host
 
 
 def assign_cluster_names(cluster_targets: Sequence[ClusterTarget], run_id: str) -> list[str]:
-    """Return the name of each target's cluster; the second of two that a provider creates gets a suffix."""
+    """Return the name of each target's cluster; workers, and the second that a provider creates, get a suffix."""
     cluster_names = [provider_by_name(target.provider).cluster_name(target, run_id) for target in cluster_targets]
     return [
         f"{name}-{target.hosts[0]}"
-        if name in cluster_names[:at] and provider_by_name(target.provider).creates
+        if target.hosts[0].startswith(WORKER)
+        or (name in cluster_names[:at] and provider_by_name(target.provider).creates)
         else name
         for at, (target, name) in enumerate(zip(cluster_targets, cluster_names, strict=True))
     ]

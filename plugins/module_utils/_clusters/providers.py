@@ -253,11 +253,15 @@ class AgentProvider(CreatingProvider):
             )
 
 
+#: How many further clusters to start, to which the system under test dispatches workloads.
+WORKERS = "cluster_workers"
+
+
 class RehearsalProvider(ClusterProvider):
     """Provider ``rehearsal``."""
 
     name = "rehearsal"
-    settings = ("rehearsal_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
+    settings = ("rehearsal_name", "cluster_owner", "cluster_purpose", "cluster_lifetime", WORKERS)
     simulated = True
 
     def cluster_name(self, target: ClusterTarget, run_id: str) -> str:

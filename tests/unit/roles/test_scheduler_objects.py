@@ -44,6 +44,7 @@ def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     [
         ("job", ["Job", "Pod"]),
         ("kueue", ["Job", "Workload", "Pod"]),
+        ("multikueue", ["Job", "MultiKueueWorkload"]),
         ("appwrapper", ["AppWrapper", "Workload", {"use": "Job", "select": "owners"}, "Pod"]),
         ("coscheduling", ["Job", "PodGroup", "Pod"]),
         ("workload-aware", ["Job", "NativePodGroup", "Pod"]),
@@ -68,6 +69,41 @@ def test_only_the_object_that_is_queued_is_suspended_and_has_the_queue() -> None
     inner = component["template"]
     assert inner["kind"] == "Job" and "suspend" not in inner["spec"] and queue not in inner["metadata"]["labels"]
     assert inner["metadata"]["labels"]["perfscale.seatrial/run"] == "t1"
+
+
+def test_the_manager_checks_jobs_with_its_workers_which_have_the_same_queues_and_a_part_of_the_quota() -> None:
+    clusters = {
+        name: {"kubeconfig": f"/{name}/kubeconfig", "simulated": True} for name in ("sutest", "worker-1", "worker-2")
+    }
+    settings = {"scheduler_mode": "multikueue", "cluster_acquired": clusters, "scheduler_worker_lost_timeout": 20}
+    names = ("__scheduler_queue_objects", "__scheduler_kueue_settings", "__scheduler_point_kinds")
+    made, kueue, kinds = variables(settings, *names)
+    (of_worker,) = variables({**settings, "__scheduler_is_worker": True}, names[0])
+    assert kueue["multiKueue"]["workerLostTimeout"] == "20s"
+
+    def of(kind: str, chosen: list[dict[str, Any]] = made) -> list[dict[str, Any]]:
+        return [one for one in chosen if one["kind"] == kind]
+
+    locations = {
+        one["metadata"]["name"]: one["spec"]["clusterSource"]["kubeConfig"]["location"]
+        for one in of("MultiKueueCluster")
+    }
+    assert locations == {f"t1-001-{name}": f"/{name}/kubeconfig" for name in ("worker-1", "worker-2")}
+    (config,), (check,), (queue,) = of("MultiKueueConfig"), of("AdmissionCheck"), of("ClusterQueue")
+    assert config["spec"]["clusters"] == list(locations)
+    assert check["spec"]["parameters"]["name"] == config["metadata"]["name"]
+    assert queue["spec"]["admissionChecksStrategy"]["admissionChecks"] == [{"name": check["metadata"]["name"]}]
+    assert {one["kind"] for one in made} <= {kind.partition(".")[0] for kind in kinds}
+    (same,) = of("ClusterQueue", of_worker)
+    assert {one["kind"] for one in of_worker} == {"ResourceFlavor", "ClusterQueue", "LocalQueue"}
+    assert same["metadata"] == queue["metadata"] and "admissionChecksStrategy" not in same["spec"]
+    gpus = [
+        {one["name"]: one["nominalQuota"] for one in one_queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]}
+        for one_queue in (queue, same)
+    ]
+    assert [quota["nvidia.com/gpu"] for quota in gpus] == ["64", "32"]
+    (job,) = objects(settings)
+    assert job["spec"]["suspend"] is True and job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "all-001"
 
 
 def test_a_gang_of_coscheduling_has_its_group_before_it() -> None:

@@ -230,6 +230,9 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 	if err != nil {
 		return err
 	}
+	if err := setUpMultiKueue(manager, cfg); err != nil {
+		return err
+	}
 	if err := jobframework.SetupControllers(ctx, manager, ctrl.Log,
 		jobframework.WithManageJobsWithoutQueueName(cfg.ManageJobsWithoutQueueName),
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
@@ -273,6 +276,9 @@ func setUpIndexes(ctx context.Context, manager ctrl.Manager, cfg *configapi.Conf
 		if err := tasindexer.SetupIndexes(ctx, manager.GetFieldIndexer()); err != nil {
 			return err
 		}
+	}
+	if err := setUpMultiKueueIndexes(ctx, manager, cfg); err != nil {
+		return err
 	}
 	enabled := jobframework.WithEnabledFrameworks(cfg.Integrations.Frameworks)
 	return jobframework.SetupIndexes(ctx, manager.GetFieldIndexer(), enabled)

@@ -32,7 +32,7 @@ const (
 // What a ConfigMap may change. The rest is where this process listens and what it is allowed to.
 var changeable = []string{
 	"fairSharing", "admissionFairSharing", "waitForPodsReady", "manageJobsWithoutQueueName", "featureGates", "resources",
-	"objectRetentionPolicies",
+	"objectRetentionPolicies", "multiKueue",
 }
 
 // settings are the text of the ConfigMap; empty when there is none.
@@ -73,12 +73,12 @@ func merge(base, text, merged string) error {
 			whole[name] = value
 		}
 	}
-	// What this process can't do stays off.
+	// What this process can't do stays off. MultiKueue watches further kinds, so it is on only for a manager cluster.
 	gates, _ := whole["featureGates"].(map[string]any)
 	if gates == nil {
 		gates = map[string]any{}
 	}
-	gates["VisibilityOnDemand"], gates["MultiKueue"] = false, false
+	gates["VisibilityOnDemand"], gates["MultiKueue"] = false, whole["multiKueue"] != nil
 	whole["featureGates"] = gates
 	raw, err = yaml.Marshal(whole)
 	if err != nil {

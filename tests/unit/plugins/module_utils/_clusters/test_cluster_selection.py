@@ -28,6 +28,14 @@ def test_without_hosts_one_cluster_is_for_both() -> None:
     ]
 
 
+def test_workers_are_further_clusters_with_names_of_their_own() -> None:
+    found = cluster_selection.clusters_to_acquire({**REHEARSAL, "cluster_workers": 2}, {})
+    assert [one.hosts for one in found] == [("sutest", "driver"), ("worker-1",), ("worker-2",)]
+    assert cluster_selection.assign_cluster_names(found, "r1") == ["r1", "r1-worker-1", "r1-worker-2"]
+    named = cluster_selection.clusters_to_acquire({**REHEARSAL, "cluster_workers": 1, "rehearsal_name": "mine"}, {})
+    assert cluster_selection.assign_cluster_names(named, "r1") == ["mine", "mine-worker-1"]
+
+
 def test_hosts_without_a_choice_of_their_own_share_the_cluster() -> None:
     assert [one.hosts for one in cluster_selection.clusters_to_acquire(REHEARSAL, {"sutest": {}, "driver": {}})] == [
         ("sutest", "driver")
