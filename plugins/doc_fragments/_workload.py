@@ -310,6 +310,7 @@ options:
           - V(controller_restarted) is a process of the control plane that is killed, and started again. V(api_away) is
             an API server that does not answer. V(etcd_slow) is an etcd whose answers take up to 0.2 s longer. These
             three are possible only on a rehearsal cluster that the same user has started on the same machine.
+          - V(worker_away) is the same as V(api_away) for a worker cluster that belongs to such a rehearsal cluster.
         type: str
         required: true
         choices:
@@ -321,6 +322,7 @@ options:
           - controller_restarted
           - api_away
           - etcd_slow
+          - worker_away
       at:
         description:
           - When they occur, in seconds after the start of the load. Either this or O(failures[].rate) is required.
@@ -342,7 +344,7 @@ options:
       duration:
         description:
           - Time after which the failure of a node or of the control plane is undone, in seconds. V(0) means the end of
-            the load. At most 600 s, and not V(0), for V(api_away) and V(etcd_slow).
+            the load. At most 600 s, and not V(0), for V(api_away), V(etcd_slow) and V(worker_away).
         type: float
         default: 60
       selector:
@@ -372,6 +374,10 @@ options:
       process:
         description:
           - Name of the process that is restarted, such as V(jobset). Empty means V(kube-controller-manager).
+        type: str
+        default: ''
+      worker:
+        description: Worker cluster that is away, such as V(worker-2). Empty means V(worker-1).
         type: str
         default: ''
   request_timeout:

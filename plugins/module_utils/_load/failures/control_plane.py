@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PlannedFailure
+from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PROCESSES, WORKER_AWAY, PlannedFailure
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: Processes that nothing could go on without, or that own what is not theirs alone: containers, mounts.
 _NOT_RESTARTED = ("kube-apiserver", "etcd", "node")
 #: Seconds for which a process is stopped, and then runs, in turn; 0 for one that does not run in between.
-_TURNS = {API_AWAY: (0.1, 0.0), ETCD_SLOW: (0.2, 0.05)}
+_TURNS = {API_AWAY: (0.1, 0.0), WORKER_AWAY: (0.1, 0.0), ETCD_SLOW: (0.2, 0.05)}
 #: Seconds until a process has to be stopped, and that the guard waits longer than the load before it ends a failure.
 _STOP, _LONGER = 10.0, 5.0
 #: Timeout for the lock of the cluster's folder, seconds.
@@ -71,7 +71,12 @@ finally:
 def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure of a process that no rehearsal cluster of ours at ``server`` has."""
     for kind, process in sorted({(failure.kind, failure.process) for failure in failures if failure.process}):
-        instance = find_instance(server)
+        instance, name = _find_process(server, kind, process)
+        if instance is None and kind == WORKER_AWAY and find_instance(server) is not None:
+            raise InputError(
+                f"failures: worker of a {kind} is '{process}', and the cluster at {server} has no such worker; set"
+                " cluster_workers"
+            )
         if instance is None:
             raise InputError(
                 f"failures: {kind} is possible only on a rehearsal cluster that this user has started on this machine,"
@@ -79,11 +84,29 @@ def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
             )
         running = _running_processes(instance)
         known = sorted(set(running) - set(_NOT_RESTARTED)) if kind == CONTROLLER_RESTARTED else sorted(running)
-        if process not in known:
+        if name not in known:
             raise InputError(
-                f"failures: process of a {kind} is '{process}', and {server} has"
-                f" {', '.join(known)}{suggest_similar_name(process, known)}"
+                f"failures: process of a {kind} is '{name}', and {server} has"
+                f" {', '.join(known)}{suggest_similar_name(name, known)}"
             )
+
+
+def _find_process(server: str, kind: str, target: str) -> tuple[InstancePaths | None, str]:
+    """Return the cluster of a failure, None without one, and its process.
+
+    A worker is a cluster of its own: its name is that of the cluster at ``server``, a hyphen, and the target.
+    """
+    instance = find_instance(server)
+    if kind != WORKER_AWAY:
+        return instance, target
+    worker = None
+    if instance is not None and Path(target).name == target:  # a path would lead out of the folder of clusters
+        worker = _instance(instance.path.with_name(f"{instance.path.name}-{target}"))
+    return (worker if worker is not None and worker.marker() is not None else None), PROCESSES[API_AWAY]
+
+
+def _process_of(failure: Mapping[str, Any]) -> str:
+    return PROCESSES[API_AWAY] if failure["kind"] == WORKER_AWAY else str(failure["target"])
 
 
 def find_instance(server: str) -> InstancePaths | None:
@@ -114,9 +137,9 @@ def _running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
     return {process.name: process for process in running if processes.is_own(process.pid)}
 
 
-def read_process_state(server: str, process: str) -> dict[str, Any]:
+def read_process_state(server: str, kind: str, target: str) -> dict[str, Any]:
     """Return the folder of the cluster and the process, as they are recorded before it fails."""
-    instance = find_instance(server)
+    instance, process = _find_process(server, kind, target)
     running = _running_processes(instance).get(process) if instance is not None else None
     if instance is None or running is None:
         raise InputError(f"process {process} of {server} does not run any more")
@@ -137,7 +160,7 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     server: of the cluster that is given back. A row may be a stranger's: only what is in the folder of the cluster that
     runs there is started.
     """
-    instance, target = find_instance(server), str(failure["target"])
+    instance, target = _find_process(server, failure["kind"], str(failure["target"]))
     if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
         return False
     if not target or Path(target).name != target:  # a path would lead out of the folder of the cluster
@@ -170,7 +193,7 @@ def _instance(folder: Path) -> InstancePaths:
 
 def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
-    before, target = failure["before"], failure["target"]
+    before, target = failure["before"], _process_of(failure)
     instance = _instance(Path(before["instance"]))
     flag = _flag(instance.path, target)
     files.write_json(flag, {})

@@ -122,7 +122,7 @@ def count_gpus(node: dict[str, Any]) -> int:
 def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     if kind in OF_CONTROL_PLANE:
-        return control_plane.read_process_state(client.access.server, name)
+        return control_plane.read_process_state(client.access.server, kind, name)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:

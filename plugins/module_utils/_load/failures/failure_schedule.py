@@ -30,16 +30,23 @@ CONTROLLER_RESTARTED = "controller_restarted"
 API_AWAY = "api_away"
 #: The etcd of a rehearsal cluster is stopped for most of the time.
 ETCD_SLOW = "etcd_slow"
+#: The API server of a worker cluster, to which the cluster of the load dispatches workloads, answers nothing.
+WORKER_AWAY = "worker_away"
 OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM)
-STOPPED_SERVERS = (API_AWAY, ETCD_SLOW)
-OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, API_AWAY, ETCD_SLOW)
+STOPPED_SERVERS = (API_AWAY, ETCD_SLOW, WORKER_AWAY)
+OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, *STOPPED_SERVERS)
 KINDS = (*OF_NODES, *OF_PODS, *OF_CONTROL_PLANE)
 #: Kinds that have to be undone. What happens to a pod is left to its controller.
 UNDONE_LATER = (*OF_NODES, *OF_CONTROL_PLANE)
 #: Kinds that only a simulated node can have, because KWOK lets anybody write what a kubelet would.
 SIMULATED_ONLY = (NODE_LOST, CONTAINER_OOM, GPU_LOST)
-#: What a process of these kinds is called; of others, option ``process`` says it.
-PROCESSES = {API_AWAY: "kube-apiserver", ETCD_SLOW: "etcd", CONTROLLER_RESTARTED: "kube-controller-manager"}
+#: What a process of these kinds is called, if option ``process`` does not say it; of a worker cluster, which one it is.
+PROCESSES = {
+    API_AWAY: "kube-apiserver",
+    ETCD_SLOW: "etcd",
+    CONTROLLER_RESTARTED: "kube-controller-manager",
+    WORKER_AWAY: "worker-1",
+}
 #: Most failures of one load, and longest time in seconds; longest time for which an API server is away or slow.
 MOST, LONGEST, LONGEST_AWAY = 10_000, 86_400.0, 600.0
 
@@ -57,6 +64,7 @@ OPTIONS: dict[str, Any] = {
     "by": {"type": "str", "default": ""},
     "pod_fails": {"type": "bool", "default": False},
     "process": {"type": "str", "default": ""},
+    "worker": {"type": "str", "default": ""},
 }
 #: Options that only some kinds have.
 _ONLY_OF = {
@@ -65,6 +73,7 @@ _ONLY_OF = {
     "by": OF_NODES,
     "pod_fails": (GPU_LOST,),
     "process": (CONTROLLER_RESTARTED,),
+    "worker": (WORKER_AWAY,),
 }
 
 
@@ -73,7 +82,7 @@ class PlannedFailure:
     """One failure. Times in seconds: ``at`` after the start of the load, ``duration`` until it is undone.
 
     count, share: of nodes or pods; with ``by`` of the values that nodes have of this label. process: of the control
-    plane.
+    plane, or the worker cluster.
     """
 
     number: int
@@ -114,7 +123,7 @@ def schedule_failures(
             entry["share"],
             entry["by"],
             entry["pod_fails"],
-            entry["process"] or PROCESSES.get(entry["kind"], ""),
+            entry["worker"] or entry["process"] or PROCESSES.get(entry["kind"], ""),
         )
         for number, (at, _place, entry) in enumerate(times)
     ]

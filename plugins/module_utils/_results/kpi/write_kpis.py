@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
 from . import (
+    dispatch_functions,
     estimators,
     failure_functions,
     fairness_functions,
@@ -53,6 +54,7 @@ from .point_data import FUNCTIONS, KpiValue, PointData, read_point
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
+    dispatch_functions,
     failure_functions,
     fairness_functions,
     placement_functions,

@@ -37,6 +37,8 @@ NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gp
 #: Kinds that hit no pods, but the control plane.
 CONTROLLER_RESTARTED = "controller_restarted"
 OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
+#: A worker cluster is away, to which the cluster of the load had dispatched workloads.
+WORKER_AWAY = "worker_away"
 #: Seconds that a stopped server is away at most after its time, if its load was killed.
 _GUARDED = 5.0
 
@@ -96,7 +98,7 @@ class ControlPlaneOutage:
 class PointFailures:
     """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load.
 
-    lives: pods of each workload.
+    lives: pods of each workload. workers_away: when a worker cluster went away.
     """
 
     recoveries: list[Recovery] = field(default_factory=list)
@@ -108,6 +110,7 @@ class PointFailures:
     notes: list[str] = field(default_factory=list)
     outages: list[ControlPlaneOutage] = field(default_factory=list)
     lives: dict[int, list[FailingPod]] = field(default_factory=dict)
+    workers_away: list[Span] = field(default_factory=list)
 
 
 class _PodCollector:
@@ -256,6 +259,8 @@ def _sort_rows(
                 plans[key] = row
             case "injected" if key in plans:
                 injections.append((plans[key], row))
+                if plans[key]["kind"] == WORKER_AWAY:
+                    result.workers_away.append((row["sent"], row["answered"]))
                 if (kind := plans[key]["kind"]) in OF_CONTROL_PLANE:
                     outages[key] = ControlPlaneOutage(kind, key[1], (row["sent"], row["answered"]))
             case "injected":

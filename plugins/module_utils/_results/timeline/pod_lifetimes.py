@@ -21,8 +21,8 @@ from . import timeline_builder
 
 #: Stages of a pod, as role workload defines them.
 SCHEDULED, RUNNING, SUCCEEDED, FAILED = "scheduled", "running", "succeeded", "failed"
-#: Conditions that a Kueue Workload can report repeatedly.
-REPEATED = ("preempted", "evicted")
+#: Stages that a Kueue Workload can reach repeatedly: the last two again after the loss of a worker cluster.
+REPEATED = ("preempted", "evicted", "dispatched", "pods_ready")
 
 Span = tuple[float, float]
 NEVER: Span = (nan, nan)

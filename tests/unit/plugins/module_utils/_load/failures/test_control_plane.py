@@ -14,15 +14,19 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import control_plane
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     API_AWAY,
     CONTROLLER_RESTARTED,
+    OPTIONS,
+    WORKER_AWAY,
+    schedule_failures,
 )
 
 
-@pytest.mark.parametrize("kind", [CONTROLLER_RESTARTED, API_AWAY])
+@pytest.mark.parametrize("kind", [CONTROLLER_RESTARTED, API_AWAY, WORKER_AWAY])
 def test_nothing_is_started_from_a_folder_that_is_not_of_the_running_cluster(kind: str, tmp_path: Path) -> None:
     proof, records = tmp_path / "proof", tmp_path / "mine" / "pids"
     records.mkdir(parents=True)
@@ -40,6 +44,17 @@ def test_a_target_that_is_a_path_is_no_process(target: str, tmp_path: Path, monk
     monkeypatch.setattr(control_plane, "_start", lambda *_: pytest.fail("it was started"))
     row = {"kind": CONTROLLER_RESTARTED, "target": target, "before": {"instance": str(instance.path)}}
     assert control_plane.undo("https://127.0.0.1:1", row) is False
+
+
+def test_a_worker_that_the_cluster_of_the_load_does_not_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = instance_dir.InstancePaths(tmp_path, "mine")
+    monkeypatch.setattr(control_plane, "find_instance", lambda _server: instance)
+    entry = {name: option.get("default") for name, option in OPTIONS.items()}
+    planned = schedule_failures([{**entry, "kind": WORKER_AWAY, "at": [1.0], "worker": "worker-7"}], 1)
+    with pytest.raises(InputError, match=r"worker of a worker_away is 'worker-7', and .* has no such worker"):
+        control_plane.check_processes("https://127.0.0.1:1", planned)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

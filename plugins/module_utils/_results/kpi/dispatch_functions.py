@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions of MultiKueue: what the loss of a worker cluster costs the workloads that were dispatched to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf, isfinite
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from ..timeline.pod_lifetimes import NEVER, Span, midpoint_of_span
+from .estimators import DurationSample, parse_quantile
+from .failure_functions import failures_of_point
+from .point_data import KpiValue, PointData, kpi_function
+
+#: In this order: Kueue takes the workload away, another worker cluster has it, all of its pods are ready there.
+STAGES = ("evicted", "dispatched", "pods_ready")
+
+
+@kpi_function
+def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> KpiValue:
+    """A quantile of the seconds from the loss of a worker cluster until ``stage`` of the workloads taken from it.
+
+    stage: evicted, dispatched (to another worker) or pods_ready (there). Kaplan-Meier.
+    """
+    if stage not in STAGES:
+        raise formats.unknown_value("stage", stage, STAGES)
+    failures = failures_of_point(data)
+    lives = data.extras.lives() if data.extras.lives else None
+    if failures is None or lives is None or not failures.workers_away:
+        return KpiValue(None, 0, 0, note="no worker cluster was away", inapplicable=True)
+    moves = find_moves(failures.workers_away, lives.conditions)
+    if not moves:
+        return KpiValue(
+            None, 0, 0, note="Kueue took no workload away from a lost worker cluster", writers=("controller",)
+        )
+    np = data.np
+    begin = np.array([lost for lost, _reached in moves]).reshape(-1, 2)
+    until = np.array([reached[stage] for _lost, reached in moves]).reshape(-1, 2)
+    middle = (until[:, 0] + until[:, 1] - begin[:, 0] - begin[:, 1]) / 2
+    waited = np.maximum(failures.end - begin[:, 1], 0.0)
+    sample = DurationSample(middle, until[:, 0] - begin[:, 1], until[:, 1] - begin[:, 0], waited, np.isnan(middle))
+    estimate = sample.quantile(parse_quantile(quantile))
+    return KpiValue.of_estimate(estimate, labels={"quantile": str(quantile)}, writers=("controller",))
+
+
+def find_moves(
+    losses: Sequence[Span], conditions: dict[str, list[tuple[int, Span]]]
+) -> list[tuple[Span, dict[str, Span]]]:
+    """Return for each workload that was evicted after the first loss of a worker that loss, and its stages after it.
+
+    conditions: name -> (index of the workload, when), in order.
+    """
+    lost = min(losses)
+    moves: list[tuple[Span, dict[str, Span]]] = []
+    for index in sorted({index for index, _span in conditions["evicted"]}):
+        reached: dict[str, Span] = {}
+        after = midpoint_of_span(lost)
+        for stage in STAGES:
+            reached[stage] = _first_after((span for other, span in conditions[stage] if other == index), after)
+            after = midpoint_of_span(reached[stage], inf)
+        if isfinite(midpoint_of_span(reached["evicted"])):
+            moves.append((lost, reached))
+    return moves
+
+
+def _first_after(spans: Iterable[Span], moment: float) -> Span:
+    return next((span for span in spans if midpoint_of_span(span) > moment), NEVER)
