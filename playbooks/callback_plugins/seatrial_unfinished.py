@@ -68,12 +68,16 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         """Refuse to skip what opens a run; make extra variables what the user gave, before a task uses them."""
-        if context.CLIARGS.get("start_at_task") and "run_phases" in play.get_vars():
+        runs = "run_phases" in play.get_vars()
+        if context.CLIARGS.get("start_at_task") and runs:
             # Ansible only warns of an exception in a callback.
             raise SystemExit(
                 "ERROR: --start-at-task skips the tasks that open the run, without which nothing is recorded or given "
                 "back. Choose phases with --tags, and name an earlier run with -e run_dir=<directory>."
             )
+        if runs:
+            # Several tasks need it. Each runs in a fork of this process, and would read some 70 files again.
+            settings_catalogue.load_catalogue(project_role.ROOT)
         extra = play.get_variable_manager().extra_vars
         if cluster_settings.AWX_JOB in extra:
             known = settings_catalogue.load_catalogue(project_role.ROOT)

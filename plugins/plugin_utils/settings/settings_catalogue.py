@@ -154,7 +154,6 @@ def _very_near(name: str, known: Iterable[str]) -> bool:
     return bool(difflib.get_close_matches(name, list(known), n=1, cutoff=0.85))
 
 
-@functools.cache
 def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     """Read the catalogue of the collection at ``root``, and the role of a project of another collection.
 
@@ -162,6 +161,11 @@ def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     secret (``<name>_file``) is a setting that every secret has implicitly. Raises InputError if a role here has the
     name of that role, or one of its settings.
     """
+    return _read_catalogue(root, project if project and not project.ours else None)
+
+
+@functools.cache
+def _read_catalogue(root: Path, foreign: ProjectRole | None) -> Catalogue:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 
     settings: dict[str, Setting] = {}
@@ -169,9 +173,9 @@ def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     needs: dict[str, dict[str, Any]] = {}
     files: dict[str, dict[str, Any]] = {}
     roles = {path.name: path for path in sorted((root / "roles").iterdir()) if path.is_dir()}
-    if project and not project.ours:
-        _refuse_taken_name(project, roles)
-        roles[project.project] = project.folder
+    if foreign:
+        _refuse_taken_name(foreign, roles)
+        roles[foreign.project] = foreign.folder
     for role, folder in roles.items():
         meta = folder / "meta"
         specs = _files.read_yaml(meta / "argument_specs.yml") if (meta / "argument_specs.yml").exists() else {}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible import context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 PLUGIN = Path(__file__).resolve().parents[3] / "playbooks/callback_plugins/seatrial_unfinished.py"
 
@@ -51,3 +52,12 @@ def test_the_tasks_that_open_a_run_are_not_skipped(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SystemExit, match="--start-at-task skips the tasks that open the run"):
         after_the_start({}, {"run_phases": ["test"]})
     assert after_the_start({}) == {}, "a playbook without a run"
+
+
+def test_a_run_reads_the_catalogue_of_the_settings_before_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(settings_catalogue, "load_catalogue", read.append)
+    after_the_start({})
+    assert not read, "a playbook without a run"
+    after_the_start({}, {"run_phases": ["test"]})
+    assert read == [project_role.ROOT]

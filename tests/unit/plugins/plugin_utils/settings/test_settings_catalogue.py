@@ -116,3 +116,10 @@ def test_a_name_in_capitals_is_recognised() -> None:
     assert suggest_similar_name("LIGHT", ["gpu", "light"]) == " (did you mean 'light'?)"
     assert suggest_similar_name("WORKLOAD_RATE", CATALOGUE.settings) == " (did you mean 'workload_rate'?)"
     assert suggest_similar_name("XYZ", ["gpu", "light"]) == ""
+
+
+def test_tasks_with_and_without_a_project_of_ours_share_one_catalogue() -> None:
+    ours = project_role.find_role("fine_tuning")
+    assert settings_catalogue.load_catalogue(project_role.ROOT, ours) is settings_catalogue.load_catalogue(
+        project_role.ROOT
+    )
