@@ -213,6 +213,35 @@ options:
     description: Most requests at a time. Those that are due meanwhile are sent late, which is recorded.
     type: int
     default: 10000
+  connection_requests:
+    description: >-
+      How many requests a connection carries, one after the other. V(0) means any number. A load balancer of connections
+      gives servers that were added only new ones, so V(1) spreads the requests over all servers.
+    type: int
+    default: 0
+  pods:
+    description:
+      - The pods of the servers. While the load runs, it is recorded in C(scale.jsonl) of O(point_dir) how many servers
+        are wanted, and when each pod was created, scheduled, started, ready and gone, each between two looks at the
+        cluster. Without it nothing is looked at.
+    type: dict
+    suboptions:
+      kubeconfig:
+        description: Kubeconfig of the cluster.
+        type: path
+        required: true
+      context:
+        description: Context of the kubeconfig. Empty means its current one.
+        type: str
+        default: ''
+      namespace:
+        description: Namespace of the pods.
+        type: str
+        required: true
+      selector:
+        description: Labels of the pods, and of the Deployments that say how many are wanted.
+        type: str
+        required: true
 seealso:
   - module: perfscale.seatrial.workload_submit
 """

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,14 @@ def test_the_form_of_the_stream_changes_nothing(servers: ModelServers, point: Pa
     for row, truth in join(servers, point, 30):
         expect_same(row, truth)
         assert row["reused"] is False or "close" not in faults
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_connection_carries_so_many_requests_and_no_more(servers: ModelServers, point: Path, most: int) -> None:
+    support.send(point, servers.urls[:1], count=30, arrival=OPEN, output_tokens=7, connection_requests=most)
+    carried = Counter(row["connection"] for row, _truth in join(servers, point, 30))
+    # The request before the load and those of the warm-up are on connections of their own count.
+    assert max(carried.values()) == most and sum(carried.values()) == 30
 
 
 @pytest.mark.parametrize(

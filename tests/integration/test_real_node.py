@@ -503,3 +503,35 @@ def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder
         assert (
             next(iter(document["stages"])) == first and document["stages"][first][1] <= document["stages"]["ready"][1]
         )
+
+
+@needs_a_node
+@pytest.mark.long
+def test_an_autoscaler_adds_servers_while_the_load_rises(rehearsal_folder: Path, tmp_path: Path) -> None:
+    before = state_of_the_machine()
+    # How busy the machine is does not matter here.
+    given = {"rehearsal_data_dir": str(rehearsal_folder), "serving_max_client_lag": 60, "workload_max_lateness": 60}
+    done = play(
+        "-e",
+        json.dumps({"preset": "light_autoscale", "overrides": given}),
+        project="serving",
+        artifacts=tmp_path,
+        timeout=1200,
+    )
+    assert done.code == 0, done.output
+    assert state_of_the_machine() == before
+    (run,) = run_dirs(tmp_path)
+    (point,) = (run / "points").iterdir()
+    kpis = {kpi["name"]: kpi for kpi in files.read_json(point / "kpis.json")["kpis"]}
+    stages = [
+        kpis[f"scale_up_{stage}"] for stage in ("desired", "created", "scheduled", "started", "ready", "all_ready")
+    ]
+    values = [kpi["value"] for kpi in stages]
+    assert values == sorted(values) and values[0] > 0
+    assert all(kpi["interval"][0] < kpi["value"] < kpi["interval"][1] and kpi["simulated"] for kpi in stages)
+    assert kpis["servers_ready_max"]["value"] == 4
+    assert "The autoscaler took" in done.flat() and (run / "report" / "plots" / "001_servers.csv").exists()
+    # The pods were there, one at first and four in the end, and the autoscaler wanted them: none of it is ours.
+    changes = [line for line in files.read_lines(point / "scale.jsonl") if line["type"] != "session"]
+    assert [line["replicas"] for line in changes if line["type"] == "desired"][0] == 1
+    assert len({line["pod"] for line in changes if line["type"] == "pod" and line["stage"] == "ready"}) == 4

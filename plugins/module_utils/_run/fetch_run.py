@@ -52,6 +52,7 @@ POINT = (
     "requests.jsonl",
     "server.json",
     "deployment.json",
+    "scale.jsonl",
     "users/users.json",
 )
 

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .point_reader import clock_shift, read_json_lines
 
 FILE = "requests.jsonl"
-SERVER_FILE, DEPLOYMENT_FILE = "server.json", "deployment.json"
+SERVER_FILE, DEPLOYMENT_FILE, SCALE_FILE = "server.json", "deployment.json", "scale.jsonl"
 #: Keys of a request that are times.
 TIMES = ("due", "sent", "headers", "first_token", "last_token", "ended")
 #: Microseconds in a second: ``times`` of a request.
@@ -123,3 +123,21 @@ def read_deployment(folder: Path) -> dict[str, Any]:
     """Return deployment.json, empty if the run did not deploy the servers. Raises DataError."""
     path = folder / DEPLOYMENT_FILE
     return dict(files.read_json(path)) if path.exists() else {}
+
+
+def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
+    """Return the changes in scale.jsonl on the clock of the requests, empty if the servers were not watched.
+
+    What the first look of a session found has ``since`` None: it was there before.
+    """
+    changes: list[dict[str, Any]] = []
+    shift = 0.0
+    anchor = read.sessions[0].get("anchor") if read.sessions else None
+    for record in read_json_lines(folder / SCALE_FILE, read.notes) if (folder / SCALE_FILE).exists() else ():
+        if record["type"] == "session":
+            shift = clock_shift(record.get("anchor") or {}, anchor)
+        elif record["type"] in ("desired", "pod"):
+            since = record["since"]
+            moved = {"at": record["at"] + shift, "since": None if since is None else since + shift}
+            changes.append({**record, **moved})
+    return changes

@@ -136,3 +136,14 @@ def test_an_inference_service_that_kserve_can_not_make_has_failed() -> None:
     assert jmespath.search(rule["jmespath"], {"status": {"modelStatus": status}}) == "RuntimeNotRecognized: m"
     assert not jmespath.search(rule["jmespath"], {"status": {"modelStatus": {"transitionStatus": "UpToDate"}}})
     assert not jmespath.search(rule["jmespath"], {})
+
+
+def test_a_deployment_has_an_autoscaler_from_its_servers_on_if_one_is_asked_for() -> None:
+    metrics = [{"type": "Pods", "pods": {"metric": {"name": "vllm:num_requests_waiting"}}}]
+    given = {"max_replicas": 4, "metrics": metrics, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}}
+    deployment, _service, autoscaler = objects(serving_autoscale=given, serving_replicas=2)
+    spec = autoscaler["spec"]
+    assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"] and spec["metrics"] == metrics
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 4) and spec["behavior"] == given["behavior"]
+    assert autoscaler["metadata"]["labels"] == deployment["metadata"]["labels"]
+    assert len(objects(serving_autoscale={})) == 2

@@ -166,6 +166,23 @@ LOAD: dict[str, dict[str, Any]] = {
             "end": object_schema({"at": MOMENT}),
         }
     ),
+    # The number of inference servers while requests are sent. since, at: the looks without and with a change; since is
+    # null for what the first look found.
+    "scale/1": json_line_schema(
+        {
+            "session": SESSION,
+            "desired": object_schema({"name": TEXT, "replicas": COUNT, "since": MOMENT_OR_NULL, "at": MOMENT}),
+            "pod": object_schema(
+                {
+                    "pod": TEXT,
+                    "stage": {"enum": ["created", "scheduled", "started", "ready", "unready", "gone"]},
+                    "since": MOMENT_OR_NULL,
+                    "at": MOMENT,
+                }
+            ),
+            "failed": object_schema({"at": MOMENT, "error": TEXT}),
+        }
+    ),
     # Requests to inference servers: one line when each was sent, and one when it has ended.
     "requests/1": json_line_schema(
         {

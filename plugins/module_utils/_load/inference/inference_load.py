@@ -31,6 +31,7 @@ from ..plan import workload_plan
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
 from ..plan.templates import workload_name
 from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
+from . import replica_watch
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
 from .probe_servers import ServerProbe, choose_models
@@ -90,8 +91,11 @@ class InferenceLoad:
                 workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
                 clock = MonotonicWallClock.resume(past.anchor or {})
                 engine = RequestEngine(servers, spec.limits, self.bodies.encode, clock)
+                session = session_line(replica_watch.SCHEMA, spec.run, spec.point, clock)
+                path = spec.point_dir / replica_watch.FILE
                 try:
-                    return self._run(engine, probe, servers, log, past, plan, clock, simulated, stop, began)
+                    with replica_watch.watch_replicas(spec.pods, path, session, log.close):
+                        return self._run(engine, probe, servers, log, past, plan, clock, simulated, stop, began)
                 finally:
                     engine.close()
         finally:

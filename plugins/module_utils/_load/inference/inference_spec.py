@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
+from .replica_watch import ReplicaWatchSpec
 from .request_bodies import CHAT, COMPLETIONS
 from .request_connection import split_url
 from .request_engine import EngineLimits
@@ -79,6 +80,15 @@ SPEC: dict[str, Any] = {
     "timeout": {"type": "float", "default": 120},
     "retries": {"type": "int", "default": 0},
     "max_open": {"type": "int", "default": 10_000},
+    "connection_requests": {"type": "int", "default": 0},
+    "pods": {
+        "type": "dict",
+        "options": {
+            **ansible_module.CLUSTER,
+            "namespace": {"type": "str", "required": True},
+            "selector": {"type": "str", "required": True},
+        },
+    },
 }
 
 
@@ -149,6 +159,7 @@ class InferenceSpec:
     ca_file: str
     validate_certs: bool
     limits: EngineLimits
+    pods: ReplicaWatchSpec | None = None
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
@@ -183,7 +194,7 @@ class InferenceSpec:
         _require(duration >= 0, "streams", f"streams.duration is {duration:g}, it must be 0 or more")
         many = f"{count * turns:,} requests, and 1,000,000 are the most of one load"
         _require(count * turns <= 1_000_000, "count", many)
-        for name in ("warm_up", "retries", "shared_prefix_tokens"):
+        for name in ("warm_up", "retries", "shared_prefix_tokens", "connection_requests"):
             _require(params[name] >= 0, name, f"{name} is {params[name]}, it must be 0 or more")
         for name in ("connect_timeout", "timeout", "max_open"):
             _require(params[name] > 0, name, f"{name} is {params[name]}, it must be above 0")
@@ -215,7 +226,14 @@ class InferenceSpec:
             headers=_checked_headers(params["headers"], params["api_key"]),
             ca_file=params["ca_file"] or "",
             validate_certs=params["validate_certs"],
-            limits=EngineLimits(params["connect_timeout"], params["timeout"], params["retries"], params["max_open"]),
+            limits=EngineLimits(
+                params["connect_timeout"],
+                params["timeout"],
+                params["retries"],
+                params["max_open"],
+                params["connection_requests"],
+            ),
+            pods=ReplicaWatchSpec(**params["pods"]) if params.get("pods") else None,
         )
 
 

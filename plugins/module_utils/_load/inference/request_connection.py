@@ -135,7 +135,7 @@ class RequestConnection:
 
     __slots__ = (
         *("_handshaken", "_incoming", "_out", "_outgoing", "_sock", "_tls"),
-        *("connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants"),
+        *("carried", "connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants"),
     )
 
     def __init__(self, server: InferenceServer, number: int) -> None:
@@ -145,6 +145,7 @@ class RequestConnection:
         self.opened = time.monotonic_ns()
         self.connected = False
         self.request: InferenceRequest | None = None
+        self.carried = 0  # requests so far
         self.pending = b""  # a request that waits for the connection
         self.registered = 0  # events that the loop waits for
         self._out = b""

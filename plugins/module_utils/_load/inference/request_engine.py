@@ -46,12 +46,16 @@ _BROKEN = select.EPOLLHUP | select.EPOLLERR
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """Limits in seconds. retries: of requests that a busy server refuses. max_open: requests at a time."""
+    """Limits in seconds. retries: of requests that a busy server refuses. max_open: requests at a time.
+
+    connection_requests: that one connection carries, one after the other; 0: any number.
+    """
 
     connect_timeout: float = 10.0
     timeout: float = 120.0
     retries: int = 0
     max_open: int = 10_000
+    connection_requests: int = 0
 
 
 def raise_file_limit(wanted: int) -> int:
@@ -214,6 +218,7 @@ class RequestEngine:
             request.reused = bool(idle) and not fresh
             connection = idle.pop() if request.reused else self._connect(server)
             connection.request, request.connection = request, connection.number
+            connection.carried += 1
             self.open[request] = connection
             self._timeouts.append((now + int(self._limits.timeout * SECOND), request, request.attempts))
             if connection.ready:
@@ -274,7 +279,7 @@ class RequestEngine:
         self.lags.append(lag)
         request.take(data, moment, lag)
         if request.http.complete:
-            reusable = request.http.reusable
+            reusable = request.http.reusable and connection.carried != self._limits.connection_requests
             connection.request = None
             if reusable:
                 self._idle[connection.server.number].append(connection)

@@ -25,7 +25,8 @@ class RequestFigures:
     between consecutive chunks with text. gap_row: the row of each gap. gap_end: when each gap ended, in seconds
     after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
     load, in seconds after its start. deployment: as in deployment.json, empty for servers that the run did not deploy.
-    steps: first index and rate of each step of a search for the capacity.
+    steps: first index and rate of each step of a search for the capacity. scale: changes of the number of servers as in
+    scale.jsonl, with times in seconds after the start of the load.
     """
 
     columns: Mapping[str, Any]
@@ -36,6 +37,7 @@ class RequestFigures:
     pauses: Sequence[tuple[float, float]] = ()
     deployment: Mapping[str, Any] = field(default_factory=dict)
     steps: Sequence[tuple[int, float]] = ()
+    scale: Sequence[Mapping[str, Any]] = ()
 
 
 def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
@@ -70,4 +72,14 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
         request_reader.read_deployment(folder),
         read.steps,
+        _scale_after_start(request_reader.read_scale(folder, read), read.started),
     )
+
+
+def _scale_after_start(changes: Sequence[Mapping[str, Any]], started: float | None) -> list[dict[str, Any]]:
+    if started is None:
+        return []
+    return [
+        {**one, "at": one["at"] - started, "since": None if one["since"] is None else one["since"] - started}
+        for one in changes
+    ]

@@ -39,6 +39,7 @@ from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
 from .request_plots import draw_rate_against_latency, draw_single_requests, draw_token_gaps
+from .scale_plots import draw_servers_over_time
 from .share_plots import draw_queue_shares
 from .stage_plots import (
     draw_point_latency_waterfall,
@@ -51,6 +52,7 @@ from .stage_plots import (
 POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = {
     # First, because it is the purpose of a load in steps; other loads have none.
     "rate": lambda data, label, gpus: draw_rate_against_latency(data, label),
+    "servers": lambda data, label, gpus: draw_servers_over_time(data, label),
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
     "requests": lambda data, label, gpus: draw_single_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
@@ -81,6 +83,7 @@ LONGEST_FIRST = (
     "occupancy",
     "saturation",
     "rate",
+    "servers",
     "gaps",
     "requests",
     "metrics",

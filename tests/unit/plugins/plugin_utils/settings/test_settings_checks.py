@@ -177,6 +177,20 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
             "",
         ),
         (
+            {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Pods"}]}},
+            "serving_autoscale is {'max_replicas': 4, 'metrics': [{'type': 'Pods'}]}: the run makes an autoscaler only",
+        ),
+        (
+            {"serving_deploy": "deployment", "serving_image": "a", "serving_replicas": 5}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Pods"}]}},
+            "serving_autoscale is {'max_replicas': 4, 'metrics': [{'type': 'Pods'}]}: max_replicas is less",
+        ),
+        (
+            {"serving_deploy": "deployment", "serving_image": "a"}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": []}},
+            "serving_autoscale is {'max_replicas': 4, 'metrics': []}: it needs metrics",
+        ),
+        (
             {"serving_predictor": {"minReplicas": 2}},
             "serving_predictor is {'minReplicas': 2}: only an InferenceService",
         ),

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KPI functions over the number of inference servers during a load: how fast an autoscaler follows a load that rises.
+
+The load rises at the begin of the last step with a higher rate before more servers are wanted; a load without steps
+rises when it begins. Each time lies between two looks at the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
+from .point_data import INTENDED, KpiValue, NoFigure, PointData, kpi_function
+from .request_functions import LAST, needed_requests, slo_kept
+
+#: A change of the number of servers: (seconds after the start of the load: the look before, the look after), count.
+Step = tuple[tuple[float, float], int]
+#: Stages of the first new pod, in their order.
+POD_STAGES = ("created", "scheduled", "started", "ready")
+Bounds = tuple[float, float]
+
+
+def _bounds(change: Mapping[str, Any]) -> Bounds:
+    """Return the looks around a change; what the first look found was there before the load."""
+    at = float(change["at"])
+    return (min(0.0, at), min(0.0, at)) if change["since"] is None else (float(change["since"]), at)
+
+
+def desired_servers(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """Return how many servers were wanted, from each change on; empty if nobody says it."""
+    known: dict[str, int] = {}
+    steps: list[Step] = []
+    for change in changes:
+        if change["type"] == "desired":
+            known[change["name"]] = change["replicas"]
+            steps.append((_bounds(change), sum(known.values())))
+    return steps
+
+
+def ready_servers(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """Return how many servers were ready, from each change on."""
+    ready: set[str] = set()
+    steps: list[Step] = []
+    for change in changes:
+        if change["type"] != "pod":
+            continue
+        before = len(ready)
+        if change["stage"] == "ready":
+            ready.add(change["pod"])
+        elif change["stage"] in ("unready", "gone"):
+            ready.discard(change["pod"])
+        if len(ready) != before:
+            steps.append((_bounds(change), len(ready)))
+    return steps
+
+
+@dataclass(frozen=True)
+class ScaleUp:
+    """How the number of servers followed a load that rose ``began`` seconds after its start.
+
+    stages: stage -> looks around the moment at which it was first reached, in seconds after the rise: desired, those of
+    the first new pod, and all_ready. before, wanted: the number of servers that were wanted when the load rose, and at
+    most. ready: the most that were ready.
+    """
+
+    began: float
+    stages: Mapping[str, Bounds]
+    before: int
+    wanted: int
+    ready: int
+
+
+def _rises(data: PointData) -> list[float]:
+    """Return when the load rose, in seconds after its start."""
+    rises, moment, rate = [0.0], 0.0, float("inf")
+    for each, seconds in data.extras.steps:
+        if each > rate:
+            rises.append(moment)
+        moment, rate = moment + seconds, each
+    return rises
+
+
+def _count_at(steps: Sequence[Step], moment: float) -> int:
+    """Return the number of servers at a moment: 0 before the first change."""
+    return next((count for (_since, at), count in reversed(steps) if at <= moment), 0)
+
+
+def find_scale_up(data: PointData) -> ScaleUp:
+    """Return how the servers followed the load. Raises NoFigure if they were not watched or did not grow in number."""
+    changes = needed_requests(data).scale
+    if not changes:
+        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
+    ready = ready_servers(changes)
+    # Of pods that nobody counts in advance, as many are wanted as become ready.
+    wanted = desired_servers(changes) or ready
+    grown = [(bounds, count) for (bounds, count), before in zip(wanted[1:], wanted, strict=False) if count > before[1]]
+    grown = [(bounds, count) for bounds, count in grown if bounds[1] > 0]
+    if not grown:
+        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers did not grow during the load"))
+    first = grown[0][0]
+    began = max(rise for rise in _rises(data) if rise <= max(0.0, first[1]))
+    most = max(count for _bounds, count in grown)
+    reached: dict[str, Bounds] = {}
+    if desired_servers(changes):
+        reached["desired"] = first
+    old = {change["pod"] for change in changes if change["type"] == "pod" and change["at"] <= max(0.0, began)}
+    for stage in POD_STAGES:
+        found = [
+            _bounds(change)
+            for change in changes
+            if change["type"] == "pod" and change["stage"] == stage and change["pod"] not in old
+        ]
+        if found:
+            reached[stage] = min(found)
+    complete = next((bounds for bounds, count in ready if count >= most and bounds[1] > began), None)
+    if complete is not None:
+        reached["all_ready"] = complete
+    stages = {stage: (max(0.0, low - began), max(0.0, high - began)) for stage, (low, high) in reached.items()}
+    return ScaleUp(
+        began, stages, _count_at(wanted, began), most, max(count for _bounds, count in ready or [(first, 0)])
+    )
+
+
+def missed_meanwhile(data: PointData, scale: ScaleUp) -> tuple[int, int]:
+    """Return how many requests that were due from the rise until all servers were ready missed the objective; of how
+    many. Until the end of the load, if they never were."""
+    kept, _share, _text = slo_kept(data)
+    due = data.span(INTENDED)[0]
+    end = scale.began + scale.stages["all_ready"][1] if "all_ready" in scale.stages else float("inf")
+    meanwhile = (due >= scale.began) & (due < end)
+    return int((meanwhile & ~kept).sum()), int(meanwhile.sum())
+
+
+@kpi_function
+def scale_up_time(data: PointData, stage: str) -> KpiValue:
+    """Seconds from when the load rose until ``stage`` was first reached: desired (more servers were wanted), created,
+    scheduled, started and ready (the first new pod), or all_ready (as many as were wanted at most). Its bounds are two
+    looks."""
+    if stage not in ("desired", *POD_STAGES, "all_ready"):
+        raise formats.unknown_value("stage", stage, ("desired", *POD_STAGES, "all_ready"))
+    scale = find_scale_up(data)
+    rests = data.rests(LAST)
+    if stage not in scale.stages:
+        if stage != "all_ready":
+            return KpiValue(None, 0, 1, note="no new server reached it", **rests)
+        note = f"{scale.ready:,} of {formats.format_count(scale.wanted, 'server')} were ready at most"
+        waited = max(0.0, data.end - data.start - scale.began)
+        return KpiValue(None, 0, 1, note=note, at_least=waited, labels=_labels(data, scale), **rests)
+    low, high = scale.stages[stage]
+    note, labels = "", {}
+    if stage == "all_ready":
+        labels = _labels(data, scale)
+        parts = [f"{name} {formats.format_duration(sum(bounds) / 2)}" for name, bounds in scale.stages.items()]
+        note = f"first: {', '.join(part for part in parts if not part.startswith('all_ready'))}"
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, labels=labels, **rests)
+
+
+def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
+    """Return the words of the answer."""
+    labels = {"servers": f"{scale.before:,} to {scale.wanted:,} servers", "missed": ""}
+    try:
+        missed, of = missed_meanwhile(data, scale)
+    except NoFigure:
+        return labels
+    return {
+        **labels,
+        "missed": f"; {missed:,} of {formats.format_count(of, 'request')} due meanwhile missed the objective",
+    }
+
+
+@kpi_function
+def scale_up_missed(data: PointData) -> KpiValue:
+    """Share (%) of requests, due from the rise of the load until all servers were ready, that missed the objective."""
+    missed, of = missed_meanwhile(data, find_scale_up(data))
+    return KpiValue(100 * missed / of if of else None, of, of, **data.rests(LAST))
+
+
+@kpi_function
+def most_servers(data: PointData) -> KpiValue:
+    """The most servers that were ready at a time during the load."""
+    changes = needed_requests(data).scale
+    if not changes:
+        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
+    ready = ready_servers(changes)
+    most = max((count for _bounds, count in ready), default=0)
+    wanted = max((count for _bounds, count in desired_servers(changes)), default=most)
+    return KpiValue(float(most), 1, 1, note=f"{wanted:,} were wanted at most", **data.rests(LAST))
