@@ -33,6 +33,9 @@ from .request_schedule import RequestSchedule
 _LONGEST_WAIT = 0.2
 #: Below this wait, in seconds, the timer of select() is used, which is more precise than the milliseconds of epoll.
 _PRECISE = 0.002
+#: Open requests from which answers are collected for a moment, in seconds, before they are read: to wake for each
+#: token costs more than to read it. The times are the kernel's, so they stay exact for tokens that are further apart.
+_MANY_OPEN, _COLLECTING = 8, 0.0003
 #: Seconds, and requests in a row without a success, after which the load ends because the server is of no use.
 _HOPELESS_SECONDS, _HOPELESS_REQUESTS = 5.0, 20
 #: File descriptors that are left for everything else.
@@ -135,8 +138,10 @@ class RequestEngine:
                     STAMPS.measure()
                     self._expire(schedule, now)
                     next_tick = now + int(_LONGEST_WAIT * SECOND)
-                self._send_due(schedule)
                 moment = schedule.next_moment()
+                if moment is not None and moment <= now:
+                    self._send_due(schedule)
+                    moment = schedule.next_moment()
                 if moment is None and not self.open:
                     break
                 for fd, mask in self._wait(schedule, moment, next_tick):
@@ -160,6 +165,9 @@ class RequestEngine:
     def _wait(self, schedule: RequestSchedule, moment: int | None, next_tick: int) -> list[tuple[int, int]]:
         until = next_tick if moment is None or self._is_full() else min(moment, next_tick)
         left = (until - time.monotonic_ns()) / SECOND
+        if left > 0 and len(self.open) >= _MANY_OPEN:
+            time.sleep(min(left, _COLLECTING))
+            left -= _COLLECTING
         if left > _PRECISE:
             following = schedule.peek()
             if following is not None and (self._encoded is None or self._encoded[0] is not following):
@@ -258,7 +266,7 @@ class RequestEngine:
                 if request is not None:
                     request.connect = time.monotonic_ns() - connection.opened
                 connection.send(wire)
-            if self._connections.get(connection.fd) is connection:
+            if connection.registered != connection.wants and self._connections.get(connection.fd) is connection:
                 self._register(connection)
         except ConnectionLost as error:
             self._lost(connection, request, error.cause, str(error), schedule)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import (
     InferenceLoad,
     client_bottleneck,
+    raised_priority,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
@@ -347,3 +350,30 @@ def test_a_secret_in_a_wrong_address_is_not_shown(url: str) -> None:
     with pytest.raises(InputError) as refused:
         InferenceServer.from_url(0, url, ssl.create_default_context())
     assert "kanary" not in str(refused.value)
+
+
+def test_only_the_thread_that_sends_runs_in_real_time_and_only_while_it_sends() -> None:
+    others: list[int] = []
+    real_time = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+    try:
+        os.sched_setscheduler(0, real_time, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    except OSError:
+        real_time = os.SCHED_OTHER  # not permitted
+    with raised_priority():
+        policy = os.sched_getscheduler(0)
+        thread = threading.Thread(target=lambda: others.append(os.sched_getscheduler(0)))
+        thread.start()
+        thread.join()
+    assert policy == real_time
+    assert others == [os.SCHED_OTHER] and os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_a_policy_that_the_user_has_chosen_is_kept() -> None:
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        with raised_priority():
+            assert os.sched_getscheduler(0) == os.SCHED_BATCH
+        assert os.sched_getscheduler(0) == os.SCHED_BATCH
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
