@@ -66,7 +66,7 @@ def without_gc() -> Iterator[None]:
 
 def sha256_of_file(path: Path) -> str | None:
     """Return the SHA-256 of a file, None for a missing one."""
-    return files.sha256_of(path) if path.exists() else None
+    return files.sha256_of(path) if path.is_file() else None
 
 
 def read_timelines_by_point(run: Run, warnings: list[str]) -> dict[str, TimelineTable | None]:

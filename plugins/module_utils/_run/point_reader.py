@@ -119,7 +119,7 @@ def read_pod_users(folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return users.json of the users in pods of the point in ``folder``; empty for other projects."""
     path = folder / "users" / "users.json"
     try:
-        return dict(files.read_json(path)) if path.exists() else {}
+        return dict(files.read_json(path)) if path.is_file() else {}
     except (DataError, OSError) as error:
         notes.append(str(error))
         return {}
@@ -133,7 +133,7 @@ def read_json_lines(
     A truncated last line is ignored. Damaged lines in the middle are skipped and counted in ``notes``. finite: a line
     with a number that is not finite, which is no JSON, is damaged, too.
     """
-    if not path.exists():
+    if not path.is_file():
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
@@ -267,7 +267,7 @@ def _add_send_attempt(
 def _read_observations(inputs: PointInputs) -> None:
     key, offset = ONE, 0.0
     path = inputs.folder / "observations.jsonl"
-    if not path.exists():
+    if not path.is_file():
         inputs.notes.append(f"{path.name} is missing")
         return
     # read_events() notes what is damaged, here and in the events.
@@ -313,7 +313,7 @@ def clock_shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
 def read_events(inputs: PointInputs) -> Iterator[tuple[float, str, dict[str, Any]]]:
     """Yield (receive time, its clock, event) in the order of the file; complete the notes of the inputs."""
     path = inputs.folder / "observations.jsonl"
-    if not path.exists():
+    if not path.is_file():
         return
     key, offset = ONE, 0.0
     for record in read_json_lines(path, inputs.notes):

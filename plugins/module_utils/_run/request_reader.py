@@ -113,7 +113,7 @@ def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:
     """Return the metrics of each server before and after the load, as server.json has them; empty without the file."""
     path = folder / SERVER_FILE
     try:
-        return list(files.read_json(path)["servers"]) if path.exists() else []
+        return list(files.read_json(path)["servers"]) if path.is_file() else []
     except (DataError, OSError, KeyError, TypeError) as error:
         notes.append(f"{SERVER_FILE} cannot be read: {error}")
         return []
@@ -122,7 +122,7 @@ def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:
 def read_deployment(folder: Path) -> dict[str, Any]:
     """Return deployment.json, empty if the run did not deploy the servers. Raises DataError."""
     path = folder / DEPLOYMENT_FILE
-    return dict(files.read_json(path)) if path.exists() else {}
+    return dict(files.read_json(path)) if path.is_file() else {}
 
 
 def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
     changes: list[dict[str, Any]] = []
     shift = 0.0
     anchor = read.sessions[0].get("anchor") if read.sessions else None
-    for record in read_json_lines(folder / SCALE_FILE, read.notes) if (folder / SCALE_FILE).exists() else ():
+    for record in read_json_lines(folder / SCALE_FILE, read.notes) if (folder / SCALE_FILE).is_file() else ():
         if record["type"] == "session":
             shift = clock_shift(record.get("anchor") or {}, anchor)
         elif record["type"] in ("desired", "pod"):

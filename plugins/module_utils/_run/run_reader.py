@@ -99,7 +99,7 @@ class Point:
     @property
     def foreign(self) -> bool:
         """Whether it is from the Run:ai scale-test tool, whose files contain no plan and no phases."""
-        return has_foreign_files(self.folder) and not (self.folder / "plan.jsonl").exists()
+        return has_foreign_files(self.folder) and not (self.folder / "plan.jsonl").is_file()
 
     @property
     def max_lateness(self) -> float | None:
@@ -179,12 +179,12 @@ def read_run_directory(top: Path) -> Run:
     run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
     run.bisection = _read_run_document(run, top / "bisection.json", needed=False)
     failures = top / "FAILURES"
-    run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.exists() else ""
+    run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.is_file() else ""
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
         point = Point(folder.name, folder, _read_run_document(run, folder / "point.yml"))
         point.all_settings = _read_run_document(run, folder / "settings.yml", needed=False) or None
         point.ran = _read_run_document(run, folder / "ran.json", needed=False)
-        if (folder / "kpis.json").exists():
+        if (folder / "kpis.json").is_file():
             document = _read_run_document(run, folder / "kpis.json")
             point.kpis = document.get("kpis")
             point.labels = None if document.get("schema") == "kpis/1" else document.get("labels")
@@ -202,7 +202,7 @@ def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> d
 
 def _read_run_document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
     where = path.relative_to(run.top)
-    if not path.exists():
+    if not path.is_file():
         if needed:
             run.missing.append(f"{where} is missing")
         return {}

@@ -233,7 +233,7 @@ def _format_leading_cells(table: TimelineTable, epoch: str) -> Iterator[str | No
 
 def read_timeline_jsonl(path: Path) -> TimelineTable:
     """Read timeline.jsonl. Raises DataError if it is missing, truncated, or of another schema version."""
-    if not path.exists():
+    if not path.is_file():
         raise DataError(f"{path}: no such file; stage timeline of module results writes it")
     with open(path, "rb") as stream:
         lines = iter(stream)

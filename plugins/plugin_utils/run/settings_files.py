@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
     secret_entries,
@@ -134,6 +135,7 @@ def write_all_settings_files(
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
     write_settings_file(directory / "settings.yml", effective.settings, hidden)
     sources = provenance(effective, request, given_secrets)
+    _add_checksums(sources["settings"], request.project, directory / "provenance.yml")
     files.write_yaml(directory / "provenance.yml", sources, "provenance/1")
     point_attempts.write_points(
         directory,
@@ -150,6 +152,20 @@ def write_all_settings_files(
             _replace_verdict_settings, {point.name: point.settings for point in effective.points}, hidden
         ),
     )
+
+
+def _add_checksums(changes_by_name: Mapping[str, list[dict[str, Any]]], project: str, path: Path) -> None:
+    """Add the checksums of the files of the test. path: provenance.yml of the run, which a new one lacks."""
+    earlier = None
+    if path.is_file():
+        document = files.read_yaml(path)
+        settings = document.get("settings") if isinstance(document, dict) else None
+        earlier = named_files.recorded_checksums(settings if isinstance(settings, dict) else {})
+    for name, changes in changes_by_name.items():
+        if not named_files.is_setting_of_a_test(name, project):
+            continue
+        if found := named_files.checksums_of_files(changes[-1]["value"], earlier):
+            changes[-1][named_files.FILES] = found
 
 
 def _replace_verdict_settings(

@@ -172,7 +172,7 @@ RUN: dict[str, dict[str, Any]] = {
                 "type": "object",
                 "additionalProperties": {
                     "type": "array",
-                    "items": object_schema({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL}),
+                    "items": object_schema({"source": TEXT, "value": {}}, {"where": TEXT_OR_NULL, "files": FREE}),
                 },
             },
         }

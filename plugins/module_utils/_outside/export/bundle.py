@@ -13,7 +13,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +21,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     files,
     formats,
     secret_gate,
-    secret_names,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, named_files, run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 
 from .export_run import check_run_for_secrets
 
 MANIFEST, SCHEMA, SUFFIX = "bundle.json", "bundle/1", ".tar.gz"
-#: Folder of the user's files in a bundle, and the largest one that is taken along.
-USER_FILES, MOST_BYTES = "bundle_files", 1024 * 1024
-#: How settings begin whose files belong to the test, beside those of the project; how those end that do not.
-_TEST_SETTINGS = ("workload_", "results_kpi_files", "results_signature_files", "results_template")
-_OF_A_PLACE = ("kubeconfig", "_ca_file", "_cert_file", "_key_file")
+#: Folder of the user's files in a bundle.
+USER_FILES = "bundle_files"
 
 
 def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> dict[str, Any]:
@@ -109,64 +105,36 @@ def _settings_that_were_set(run: Run) -> dict[str, Any]:
 def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[list[dict[str, str]], list[str]]:
     """Copy the files that settings of the test name by an absolute path; return them, and what is left out.
 
-    A run that came in a bundle keeps the files of that: its settings may name any file of this machine. A replotted
-    one, which may be of a run that came from elsewhere, has none.
+    A run that came in a bundle keeps the files of that: its settings may name any file of this machine. So may those of
+    a run directory that was copied here, which therefore needs the checksum of each. A replotted run has none.
     """
     if (run.top / MANIFEST).exists():
         return read_manifest(run.top, run.top.name)["user_files"], []
     if run.record.get("replot"):
         return [], []
     folder = scratch / USER_FILES
+    known = named_files.recorded_checksums(run.provenance)
     copied: dict[str, dict[str, str]] = {}
     left_out = []
-    prefixes = (f"{run.record.get('project')}_", *_TEST_SETTINGS)
     for name, value in settings.items():
-        if not _is_of_the_test(name.removeprefix("matrix."), prefixes):
+        if not named_files.is_setting_of_a_test(name, str(run.record.get("project"))):
             continue
-        for text in _texts(value):
+        for text in named_files.paths_in_value(value):
             path = Path(text)
-            if not text.startswith("/") or "\n" in text or text in copied or not _is_file(path):
+            if text in copied:
                 continue
-            if path.is_symlink() or path.stat().st_size > MOST_BYTES or not _is_text(path):
+            if not named_files.is_file_of_a_test(path):
                 left_out.append(f"{name}: {path} is not taken along: no text file of at most 1 MiB")
+                continue
+            if known.get(text) != files.sha256_of(path):
+                why = "it has changed since" if text in known else "the run has not recorded its content"
+                left_out.append(f"{name}: {path} is not taken along: {why}")
                 continue
             folder.mkdir(exist_ok=True)
             inside = f"{USER_FILES}/{len(copied) + 1:02d}-{path.name}"
             shutil.copyfile(path, folder.parent / inside)
             copied[text] = {"setting": name, "path": text, "file": inside}
     return list(copied.values()), left_out
-
-
-def _is_of_the_test(name: str, prefixes: tuple[str, ...]) -> bool:
-    secret = secret_names.is_secret_name(name.removesuffix("_file"))
-    return name.startswith(prefixes) and not secret and not name.endswith(_OF_A_PLACE)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # such as a text that is too long for a path
-        return False
-
-
-def _is_text(path: Path) -> bool:
-    """Return whether a file is text: a program or a library that a setting names is not part of the run."""
-    try:
-        path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
-    return not os.access(path, os.X_OK)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _texts(entry)
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _texts(entry)
 
 
 def _write_archive(path: Path, name: str, members: Mapping[str, Path], listed: Iterable[Mapping[str, Any]]) -> None:

@@ -74,7 +74,7 @@ def _project_and_presets_title(run: Run) -> str:
 def _read_run_summary(run: Run) -> str:
     """Return summary.md without places on the machine of the run."""
     path = run.top / "summary.md"
-    if not path.exists():
+    if not path.is_file():
         return ""
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if not line.startswith(_LOCAL)).strip()
@@ -104,7 +104,7 @@ def _held_resources_section(held: Sequence[str]) -> str:
 
 
 def _links_section(run: Run, links: Mapping[str, str]) -> str:
-    lines = [f"- run: {run.id}"] if not (run.top / "summary.md").exists() else []
+    lines = [f"- run: {run.id}"] if not (run.top / "summary.md").is_file() else []
     return "\n".join([*lines, *(f"- {markdown_line(name)}: {url}" for name, url in links.items() if url)])
 
 

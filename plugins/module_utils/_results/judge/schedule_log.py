@@ -23,7 +23,7 @@ FILE, SCHEMA = "schedule.jsonl", "schedule/1"
 def read_schedule_lines(run_dir: Path) -> list[dict[str, Any]]:
     """Return the lines of the file, none if there is no file."""
     path = run_dir / FILE
-    return list(files.read_lines(path)) if path.exists() else []
+    return list(files.read_lines(path)) if path.is_file() else []
 
 
 def attempts_decided_in_session(run_dir: Path, session: str) -> frozenset[str]:

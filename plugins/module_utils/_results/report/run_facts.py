@@ -153,7 +153,7 @@ def run_record_rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section; None for a run without captures. Unreadable files are added to ``notes``."""
     index = top / "capture" / "index.json"
-    if not index.exists():
+    if not index.is_file():
         return None
     try:
         captures = files.read_json(index)["captures"]
@@ -163,7 +163,7 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     states = []
     for capture in captures:
         path = top / "capture" / capture["folder"] / "state.json"
-        if path.exists() and "cluster" not in capture:
+        if path.is_file() and "cluster" not in capture:
             try:
                 states.append(files.read_json(path))
             except DataError as error:
@@ -179,7 +179,7 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
 def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section on what the run left; None for a run without run_diff."""
     path = top / "run_diff.json"
-    if not path.exists():
+    if not path.is_file():
         return None
     try:
         run_diff = files.read_json(path)

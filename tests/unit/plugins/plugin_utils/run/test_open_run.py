@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -68,6 +69,21 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
     assert f'"run_dir": "{directory}"' in record["give_back"]
     assert (directory / "GIVE_BACK").read_text() == record["give_back"] + "\n"
     assert f"Run {result['run_id']} in {directory}" in lines(one)
+
+
+def test_a_new_run_records_the_checksums_of_its_files_and_a_continued_one_no_further_ones(tmp_path: Path) -> None:
+    kpis, more = tmp_path / "kpis.yml", tmp_path / "more.yml"
+    for path in (kpis, more):
+        path.write_text("[]\n")
+    extra = {"preset": "small", "results_kpi_files": [str(kpis)], "fine_tuning_model_token_file": str(more)}
+    run_dir = session(tmp_path, extra=extra).begin()["run_dir"]
+    provenance = load(Path(run_dir) / "provenance.yml")["settings"]
+    assert provenance["results_kpi_files"][-1]["files"] == {str(kpis): hashlib.sha256(b"[]\n").hexdigest()}
+    assert "files" not in provenance.get("fine_tuning_model_token_file", [{}])[-1]
+    again = {"run_dir": run_dir, "results_kpi_files": [str(kpis), str(more)]}
+    session(tmp_path, ["report"], extra=again).begin()
+    later = load(Path(run_dir) / "provenance.yml")["settings"]["results_kpi_files"][-1]
+    assert later["value"] == [str(kpis), str(more)] and list(later["files"]) == [str(kpis)]
 
 
 def test_the_settings_alone_are_shown_and_nothing_is_created(tmp_path: Path) -> None:

@@ -48,7 +48,14 @@ def run_dir(tmp_path: Path) -> Path:
     }
     settings = {name: [{"source": "-e", "value": value}] for name, value in given.items()}
     files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": settings})
+    record_checksum(top, template)
     return top
+
+
+def record_checksum(top: Path, template: Path) -> None:
+    document = files.read_yaml(top / "provenance.yml")
+    document["settings"]["workload_scale_workload_template"][0]["files"] = {str(template): files.sha256_of(template)}
+    files.write_yaml(top / "provenance.yml", document, "provenance/1")
 
 
 def pack(run_dir: Path, name: str = "run.tar.gz", **secrets: str) -> Path:
@@ -106,6 +113,22 @@ def test_what_is_unpacked_can_be_run_again_with_data_only(run_dir: Path) -> None
     }
 
 
+@pytest.mark.parametrize(
+    ("recorded", "why"), [({}, "has not recorded its content"), ({"sha256": "0" * 64}, "has changed since")]
+)
+def test_a_stranger_s_run_directory_takes_no_file_of_this_machine_along(
+    run_dir: Path, recorded: dict[str, str], why: str
+) -> None:
+    private = run_dir.parent / "private.txt"
+    private.write_text("private\n")
+    change = {"source": "-e", "value": [str(private)], "files": {str(private): text for text in recorded.values()}}
+    given = {"results_kpi_files": [change], "workload_scale_workload_template": [change]}
+    files.write_yaml(run_dir / "provenance.yml", {"schema": "provenance/1", "settings": given})
+    written = bundle.write_bundle(str(run_dir), str(run_dir.parent / "run.tar.gz"), {}, ())
+    assert len(written["warnings"]) == 2 and all(text.endswith(why) for text in written["warnings"])
+    assert b"private\n" not in members(Path(written["path"])).values()
+
+
 def test_a_received_run_takes_no_file_of_this_machine_along(run_dir: Path) -> None:
     target = run_dir.parent / "received"
     bundle.unpack_bundle(str(pack(run_dir)), str(target))
@@ -120,7 +143,9 @@ def test_a_received_run_takes_no_file_of_this_machine_along(run_dir: Path) -> No
 
 
 def test_a_secret_in_a_template_ends_it(run_dir: Path) -> None:
-    (run_dir.parent / "job.yml.j2").write_text("token: very-secret-value\n")
+    template = run_dir.parent / "job.yml.j2"
+    template.write_text("token: very-secret-value\n")
+    record_checksum(run_dir, template)
     with pytest.raises(SecretFound, match=r"bundle_files/01-job.yml.j2:1"):
         pack(run_dir, token="very-secret-value")
     assert not (run_dir.parent / "run.tar.gz").exists()

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading a run directory that somebody else has made."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import read_run_directory
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "points" / "001").mkdir(parents=True)
+    for name in ("run.yml", "FAILURES", "schedule.jsonl", "points/001/point.yml", "points/001/kpis.json"):
+        os.mkfifo(tmp_path / name)
+    signal.alarm(30)  # ends the process, since opening a pipe for reading waits for a writer
+    try:
+        run = read_run_directory(tmp_path)
+    finally:
+        signal.alarm(0)
+    assert (run.failures, len(run.points)) == ("", 1) and "run.yml is missing" in run.missing
