@@ -29,7 +29,7 @@ from urllib.parse import quote, quote_plus
 
 from . import files
 from .errors import DataError, SeatrialError
-from .secret_names import MASK
+from .secret_names import MASK, is_secret_name
 from .step_files import ANSIBLE_LOG
 
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
@@ -163,8 +163,11 @@ def read_kubeconfig_credentials(path: str | Path) -> dict[str, str]:
     except (DataError, OSError, UnicodeDecodeError):
         return {}
     credentials = {}
-    for entry in (config or {}).get("users") or []:
-        user = entry.get("user") or {}
+    users = config.get("users") if isinstance(config, dict) else None
+    for entry in users if isinstance(users, list) else []:
+        user = entry.get("user") if isinstance(entry, dict) else None
+        if not isinstance(user, dict):
+            continue
         name = f"user {entry.get('name')} in a kubeconfig"
         for key in ("token", "password", "client-key-data"):
             if user.get(key):
@@ -173,7 +176,22 @@ def read_kubeconfig_credentials(path: str | Path) -> dict[str, str]:
             file = where.parent / str(user.get(key) or "")
             if user.get(key) and file.is_file():
                 credentials[f"{key} of {name}"] = file.read_text(encoding="utf-8", errors="replace")
+        for key, value in _credentials_of_plugins(user):
+            credentials[f"{key} of {name}"] = value
     return credentials
+
+
+def _credentials_of_plugins(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the secrets that the user of a kubeconfig gives to a program or a provider."""
+    program, provider = user.get("exec"), user.get("auth-provider")
+    variables = program.get("env") if isinstance(program, dict) else None
+    for variable in variables if isinstance(variables, list) else []:
+        if isinstance(variable, dict) and is_secret_name(variable.get("name"), anywhere=True):
+            yield str(variable["name"]), str(variable.get("value") or "")
+    settings = provider.get("config") if isinstance(provider, dict) else None
+    for key, value in settings.items() if isinstance(settings, dict) else ():
+        if is_secret_name(key):
+            yield str(key), str(value or "")
 
 
 class SecretScanner:

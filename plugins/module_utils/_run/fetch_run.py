@@ -89,9 +89,9 @@ def fetch_run_directory(
             try:
                 _refuse_unreadable_record(half / "run.yml")
                 done = schema_migration.migrate_run_files(half)
+                _mark_clusters_released(half)
             except DataError as error:  # names the file of the user, not our copy
                 raise DataError(str(error).replace(str(half), source.rstrip("/"))) from error
-            _mark_clusters_released(half)
             half.chmod(files.mode_by_umask(0o775))
             os.rename(half, target)
         except BaseException:

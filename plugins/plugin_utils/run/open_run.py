@@ -181,9 +181,8 @@ class SettingsSession:
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
             record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
-            tags = [phase for phase in ("cleanup", "release") if phase in self.phases]
             record["directory"] = str((parent / name).resolve())
-            record["give_back"] = command.give_back(parent / name, project, tags, repeated)
+            record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)
             files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
@@ -222,8 +221,11 @@ class SettingsSession:
             self._show(effective, request)
             self._show_points(effective, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
-        held_by_run.refuse_release(directory, effective.settings, self._tags()[0], earlier["give_back"])
         command = self._command()
+        give_back = self._give_back_of(
+            directory, earlier, command, recorded_settings.extra_vars_to_repeat(request, effective.settings)
+        )
+        held_by_run.refuse_release(directory, effective.settings, self._tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
                 directory / recorded_settings.SETTINGS, effective.settings, context.catalogue.secrets
@@ -238,12 +240,14 @@ class SettingsSession:
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"
             record["status"] = "running"
+            record["give_back"] = give_back
             if not left_out:
                 record["points"] = list(effective.matrix_values())
             session = self._session(record, run_record.format_utc_timestamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
         run_record.update_record(directory, edit)
+        files.replace_text(directory / "GIVE_BACK", give_back + "\n")
         (directory / "FINISHED").unlink(missing_ok=True)
         if interrupted_run.TAKING & set(chosen):
             with contextlib.suppress(OSError):
@@ -251,6 +255,21 @@ class SettingsSession:
         if dropped:
             self.say(f"Not taken over from the session that failed: -e {', '.join(dropped)}")
         return {**self._result(directory, effective, request), "interrupted": interrupted}
+
+    def _tags_giving_back(self) -> list[str]:
+        return [phase for phase in ("cleanup", "release") if phase in self.phases]
+
+    def _give_back_of(
+        self, directory: Path, record: Mapping[str, Any], command: run_record.CommandLine, repeated: Mapping[str, Any]
+    ) -> str:
+        """Return the command that gives back what a continued run holds.
+
+        The first session knew inventories and files of secrets. Of a directory that was copied, moved or received, its
+        command leads elsewhere, and may be a stranger's.
+        """
+        if record.get("directory") == str(directory.resolve()):
+            return str(record["give_back"])
+        return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
         """Return the further attempts that ``-e redo`` demands."""

@@ -242,3 +242,24 @@ def test_a_masked_text_holds_no_secret_and_keeps_the_rest(parts):
     assert gate.masked(masked) == masked
     if not gate.in_text(text):
         assert masked == text
+
+
+def test_credentials_of_a_program_and_of_a_provider_in_a_kubeconfig_are_known(tmp_path):
+    variables = [
+        {"name": "CLOUD_SECRET_ACCESS_KEY", "value": "of-the-program"},
+        {"name": "REGION", "value": "east"},
+        "x",
+    ]
+    provider = {"name": "oidc", "config": {"refresh-token": "of-the-provider", "idp-issuer-url": "https://idp"}}
+    users = [{"name": "a", "user": {"exec": {"command": "login", "env": variables}, "auth-provider": provider}}]
+    (tmp_path / "config").write_text(json.dumps({"users": users}))
+    known = secret_gate.read_kubeconfig_credentials(tmp_path / "config")
+    assert set(known.values()) == {"of-the-program", "of-the-provider"}
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "users: {a: 1}", "users: [a]", "users: [{user: b}]", "users: [{user: {exec: 1}}]"]
+)
+def test_a_kubeconfig_of_another_shape_has_no_credentials(tmp_path, content):
+    (tmp_path / "config").write_text(content)
+    assert secret_gate.read_kubeconfig_credentials(tmp_path / "config") == {}

@@ -178,3 +178,11 @@ def test_a_folder_of_users_that_is_a_link_is_refused(run, tmp_path):
     (next((source / "points").iterdir()) / "users").symlink_to(tmp_path)
     with pytest.raises(InputError, match="users is a symbolic link"):
         fetch_run.fetch_run_directory(str(source), tmp_path / "artifacts")
+
+
+def test_a_damaged_record_of_clusters_is_named_by_its_place_in_the_source(run, tmp_path):
+    copy = tmp_path / NAME
+    shutil.copytree(run, copy)
+    (copy / "cluster.yml").write_text("a: [")
+    with pytest.raises(DataError, match=f"^{copy}/cluster.yml: not readable"):
+        fetch_run.fetch_run_directory(str(copy), tmp_path / "out")

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,20 @@ def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -
     assert (values["fine_tuning_count"], values["fine_tuning_rate"]) == (3, 5.0)
     assert len(run_record.read_record(directory)["sessions"]) == 2
     assert not (directory / "FINISHED").exists()
+
+
+@pytest.mark.parametrize("tags", [["report"], ["cleanup", "release"]])
+def test_a_command_in_a_run_directory_from_elsewhere_is_not_shown(tmp_path: Path, tags: list[str]) -> None:
+    first = opened(tmp_path)
+    copy = tmp_path / "received"
+    shutil.copytree(first, copy)
+    for path in (first, copy):
+        run_record.update_record(path, lambda record: record.update(give_back="sh /tmp/theirs"))
+        session(tmp_path, tags, extra={"run_dir": str(path)}).begin()
+    record = run_record.read_record(copy)
+    assert f'"run_dir": "{copy}"' in record["give_back"] and "theirs" not in record["give_back"]
+    assert (copy / "GIVE_BACK").read_text() == record["give_back"] + "\n"
+    assert run_record.read_record(first)["give_back"] == "sh /tmp/theirs"  # its own directory: the first session's
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"], ids=["killed", "ended by a signal"])
