@@ -58,6 +58,12 @@ options:
     type: list
     elements: str
     default: []
+  progress:
+    description:
+      - How the program writes its progress to files, as C(progress) in the C(flavour.yml) of a flavour. They are read
+        from C(files) in the directory of the point, if they were fetched from the volume of the trainings.
+    type: dict
+    default: {}
   settings:
     description:
       - Numbers by name, for the formulas in C(expected) of O(log_format). Others than numbers are left out.
@@ -129,6 +135,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_progress import (
+    ProgressFormat,
+)
 
 
 def main() -> None:
@@ -141,6 +150,7 @@ def main() -> None:
             "log_format": {"type": "dict", "required": True},
             "simulated": {"type": "bool", "required": True},
             "real_nodes": {"type": "list", "elements": "str", "default": []},
+            "progress": {"type": "dict", "default": {}},
             "settings": {"type": "dict", "default": {}},
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
@@ -167,6 +177,7 @@ def main() -> None:
                 params["simulated"],
                 params["real_nodes"],
                 settings,
+                ProgressFormat.of(params["progress"]),
             )
         text = training_rows.format_summary_sentence(rows)
         if rows:

@@ -18,6 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_progress import (
+    ProgressFormat,
+)
 
 from . import project_role
 
@@ -36,7 +39,7 @@ class TrainingFlavour:
     apis: values of fine_tuning_api, which are names of kinds in lower case, the default first.
     names: the program's names for model, dataset and output. hyper_parameters: their defaults; without_gpus: what a
     training without GPUs needs in addition. known: names of all hyper-parameters, empty if any is permitted.
-    log_format: as module_utils' LogFormat describes it.
+    log_format: as module_utils' LogFormat describes it. progress: as ProgressFormat does.
     """
 
     name: str
@@ -51,6 +54,7 @@ class TrainingFlavour:
     environment: dict[str, str] = field(default_factory=dict)
     without_gpus: dict[str, dict[str, Any]] = field(default_factory=dict)
     checks: list[dict[str, Any]] = field(default_factory=list)
+    progress: dict[str, str] = field(default_factory=dict)
 
     def variables(self) -> dict[str, Any]:
         """Return what a role uses."""
@@ -82,6 +86,7 @@ def load_flavour(name: str) -> TrainingFlavour:
         )
     try:
         LogFormat.of(document.get("log_format", {}))
+        ProgressFormat.of(document.get("progress", {}))
     except InputError as error:
         raise DataError(f"{path}: {error}") from error
     try:

@@ -112,6 +112,16 @@ POINT: dict[str, dict[str, Any]] = {
             "error": TEXT_OR_NULL,
             # why it is unknown whether all processes of the training worked together
             "unchecked": TEXT,
+            # what it wrote to files: [step, when it was done, seconds since 1970]; steps of its checkpoints
+            "progress": object_schema(
+                {
+                    "steps": {
+                        "type": "array",
+                        "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+                    },
+                    "checkpoints": {"type": "array", "items": {"type": "integer"}},
+                }
+            ),
             # during the training: [step or epoch, loss]
             "loss": object_schema(
                 {

@@ -10,14 +10,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..timeline.failure_recoveries import (
-    CAUSES,
     NODE_LOST,
     OF_LOST_NODE,
+    OF_TRAINING,
     STAGES,
     WHOLE,
     PointFailures,
     Recovery,
 )
+from ..timeline.gpu_accounting import CAUSES
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,
@@ -43,6 +44,9 @@ OUTAGE_NOUNS = {
 }
 #: Stages of such a failure: it is undone; all workloads that were due until then run.
 BACK, CAUGHT_UP = OUTAGE_STAGES = ("back", "caught_up")
+#: What trainings did again.
+SECONDS, STEPS = REDONE_UNITS = ("seconds", "steps")
+_NO_PROGRESS = "no training that a failure hit says which steps it does"
 
 
 def _needed_failures(data: PointData) -> PointFailures:
@@ -62,6 +66,13 @@ def kinds_of_failures(data: PointData) -> list[str]:
     failures = failures_of_point(data)
     hit = {recovery.kind for recovery in failures.recoveries} if failures else set()
     return [kind for kind in NOUNS if kind in hit]
+
+
+def kinds_of_failures_of_trainings(data: PointData) -> list[str]:
+    """Return the kinds of failures that hit trainings which say what steps they do, in the order of NOUNS."""
+    failures = failures_of_point(data)
+    told = {recovery.kind for recovery in failures.recoveries if recovery.resumption is not None} if failures else set()
+    return [kind for kind in NOUNS if kind in told]
 
 
 def kinds_of_outages(data: PointData) -> list[str]:
@@ -95,7 +106,7 @@ def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[R
 def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure: str = "") -> KpiValue:
     """A quantile of the seconds from a failure until ``stage``, over all workloads that it hit; Kaplan-Meier.
 
-    stage: detected, tainted, disrupted, replaced, scheduled or whole. failure: of one kind only.
+    stage: detected, tainted, disrupted, replaced, scheduled, whole, resumed or useful. failure: of one kind only.
     """
     if stage not in STAGES:
         raise formats.unknown_value("stage", stage, STAGES)
@@ -103,6 +114,10 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
     if stage in OF_LOST_NODE and failure not in ("", NODE_LOST):
         return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
     chosen = [row for row in _chosen(failures, failure) if stage not in OF_LOST_NODE or row.kind == NODE_LOST]
+    if stage in OF_TRAINING:
+        chosen = [row for row in chosen if row.resumption is not None]
+        if not chosen:
+            return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
     if not chosen:
         return KpiValue(None, 0, 0, note="no failure hit a workload", **_rests(data))
     sample, q = recovery_sample(data, failures, chosen, stage), parse_quantile(quantile)
@@ -138,8 +153,11 @@ def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: 
     """Return what a sentence about the failures needs besides the time: noun, GPUs of a failure, goodput."""
     single = {(recovery.number, recovery.target) for recovery in chosen}  # of a node, or of a pod
     gpus = sum(recovery.gpus for recovery in chosen) / max(len(single), 1)
-    share = f"{100 * failures.useful / failures.held:.0f} %" if failures.held else "unknown"
-    return {"noun": NOUNS.get(failure, "A failure"), "gpus": f"{gpus:.3g}", "goodput": share}
+    pods = sum(recovery.pods for recovery in chosen) / max(len(single), 1)
+    number, noun = (gpus, "GPU") if gpus else (pods, "pod")
+    lost = f"{number:.3g} {noun}{'s' if number != 1 else ''}"
+    share = f"; {100 * failures.useful / failures.held:.0f} % goodput" if failures.held else ""
+    return {"noun": NOUNS.get(failure, "A failure"), "lost": lost, "goodput": share}
 
 
 @kpi_function
@@ -209,6 +227,25 @@ def gpu_seconds_lost(data: PointData, cause: str = "", failure: str = "") -> Kpi
     chosen = _chosen(_needed_failures(data), failure)
     value = sum(sum(recovery.lost[name] for name in CAUSES if cause in ("", name)) for recovery in chosen)
     return KpiValue(value, len(chosen), len(chosen), **_rests(data))
+
+
+@kpi_function
+def training_redone(data: PointData, unit: str = SECONDS, failure: str = "") -> KpiValue:
+    """Seconds or steps that trainings did again after failures, since the checkpoints from which they went on.
+
+    The sum over all recoveries that were seen to go on.
+    """
+    if unit not in REDONE_UNITS:
+        raise formats.unknown_value("unit", unit, REDONE_UNITS)
+    chosen = _chosen(_needed_failures(data), failure)
+    known = [recovery.resumption for recovery in chosen if recovery.resumption is not None]
+    if not known:
+        return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
+    resumed = [resumption for resumption in known if not data.np.isnan(resumption.resumed)]
+    value = float(sum(getattr(resumption, unit) for resumption in resumed))
+    missing = len(known) - len(resumed)
+    note = f"{missing:,} of {len(known):,} did not go on" if missing else ""
+    return KpiValue(value, len(resumed), len(known), note=note, **_rests(data))
 
 
 @kpi_function

@@ -388,7 +388,9 @@ def _failures_reader(
 
     @functools.cache
     def read() -> failure_recoveries.PointFailures:
-        failures = failure_recoveries.read_point_failures(point.folder, run.id, point.number, every)
+        failures = failure_recoveries.read_point_failures(
+            point.folder, run.id, point.number, every, training=_read_training_rows(point, [], None)
+        )
         warnings.extend(f"point {point.number}: {note}" for note in failures.notes)
         return failures
 

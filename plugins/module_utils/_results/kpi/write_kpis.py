@@ -45,6 +45,7 @@ from .kpi_definitions import (
     PRIORITIES,
     QUEUES,
     REASONS,
+    RESUMED,
     SCALED,
     STAGES,
     STEPPED,
@@ -128,6 +129,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         FAILURES: lambda: failure_functions.kinds_of_failures(data),
         OUTAGES: lambda: failure_functions.kinds_of_outages(data),
         FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
+        RESUMED: lambda: failure_functions.kinds_of_failures_of_trainings(data),
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }
     words = entry.get("for_each") or {}

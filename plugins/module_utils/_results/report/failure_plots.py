@@ -12,7 +12,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.failure_functions import failures_of_point
 from ..kpi.point_data import PointData
-from ..timeline.failure_recoveries import BLOCKED, CAUSES, REDONE, WAITING, WHOLE, FailingPod, PointFailures
+from ..timeline.failure_recoveries import FailingPod, PointFailures
+from ..timeline.gpu_accounting import BLOCKED, CAUSES, REDONE, WAITING
 from ..timeline.pod_lifetimes import midpoint_of_span
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
@@ -75,7 +76,7 @@ def draw_failed_ranks(data: PointData, label: str) -> PlotDrawing | None:
         (
             recovery.index,
             midpoint_of_span(recovery.injected),
-            min(midpoint_of_span(recovery.stages[WHOLE], inf), failures.end),
+            min(recovery.idle_until, failures.end),
         )
         for recovery in failures.recoveries
     ]

@@ -10,29 +10,30 @@ reached. Pods that a failure ends count as lost from its injection on.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
 from math import inf, isnan
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
 from . import timeline_builder
 from .clocks import ONE, ClientClocks, parse_resource_version
+from .gpu_accounting import CAUSES, share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
+from .training_resumption import Resumption, TrainingProgress, find_resumption, read_progress
 
 FILE = "failures.jsonl"
 #: Stages of a recovery, in their order.
-STAGES = ("detected", "tainted", "disrupted", "replaced", "scheduled", "whole")
-DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE = STAGES
-#: Why GPU-seconds are lost: replacements are awaited, other pods of the workload wait for them, work is done again.
-WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
+STAGES = ("detected", "tainted", "disrupted", "replaced", "scheduled", "whole", "resumed", "useful")
+DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE, RESUMED, USEFUL = STAGES
 #: Stages of the node, which only a lost one reaches.
 OF_LOST_NODE = (DETECTED, TAINTED)
+#: Stages of a training that says which steps it does.
+OF_TRAINING = (RESUMED, USEFUL)
 NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
 #: Kinds that hit no pods, but the control plane.
 CONTROLLER_RESTARTED = "controller_restarted"
@@ -82,6 +83,13 @@ class Recovery:
     stages: dict[str, Span] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     over: bool = False  # the workload has ended, or was deleted, without being whole again
+    resumption: Resumption | None = None  # of a training that says which steps it does
+
+    @property
+    def idle_until(self) -> float:
+        """When the workload worked again: it was whole, and did a step if it says so; infinite if it never did."""
+        whole = midpoint_of_span(self.stages[WHOLE], inf)
+        return whole if self.resumption is None else max(whole, midpoint_of_span(self.stages[RESUMED], inf))
 
 
 @dataclass
@@ -148,10 +156,12 @@ def read_point_failures(
     point: str,
     checkpoint_every: float = 0.0,
     audit_log: Path | None = None,
+    training: Iterable[Mapping[str, Any]] = (),
 ) -> PointFailures:
     """Read the failures of the point in ``folder``.
 
     checkpoint_every: seconds between two checkpoints of a workload, 0 for none: a pod that is lost begins again there.
+    training: rows of training.jsonl; those with the progress of a training say where it really began again.
     """
     inputs = point_reader.read_point_inputs(folder)
     collector = _PodCollector()
@@ -182,7 +192,8 @@ def read_point_failures(
             return -inf, received
         return own.after(at) - start, min(own.before(at) - start, received)
 
-    failures = join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated)
+    progress = read_progress(training, start, end, notes)
+    failures = join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated, progress)
     failures.notes = [*notes, *failures.notes]
     return failures
 
@@ -205,10 +216,12 @@ def join_failures(
     end: float,
     checkpoint_every: float,
     dated: Any,
+    progress: Mapping[int, TrainingProgress] = MappingProxyType({}),
 ) -> PointFailures:
     """Return the recoveries from the rows of failures.jsonl and the pods of the load, by uid.
 
     sizes: pods of each workload. ended: outcome of those that ended. dated: returns the span of a row ``node``.
+    progress: what workloads say of their steps.
     """
     result = PointFailures(end=end)
     injections, nodes = _sort_rows(rows, dated, result)
@@ -238,7 +251,9 @@ def join_failures(
             size = max(sizes.get(index, 1), _size_before(midpoint_of_span(recoveries[0].injected), lives))
             for recovery in recoveries:
                 _follow(recovery, lives, size, ended.get(index, ""))
-        held, useful = _account(recoveries, lives, end, checkpoint_every)
+                if index in progress:
+                    _follow_training(recovery, lives, progress[index])
+        held, useful = share_gpu_seconds(recoveries, lives, end, checkpoint_every)
         result.held += held
         result.useful += useful
     return result
@@ -348,79 +363,12 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     recovery.over = completed is None and bool(outcome)
 
 
-class _GpuLevels:
-    """GPUs of one workload over time: of pods that have a node, of those that run, and of those that have succeeded."""
-
-    def __init__(self, lives: list[FailingPod], end: float) -> None:
-        changes: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-        for pod in lives:
-            run = midpoint_of_span(pod.running, inf)
-            stop = min(pod.stop, end)
-            for column, begin in enumerate((min(midpoint_of_span(pod.scheduled, inf), run), run)):
-                if begin < stop:
-                    changes[begin][column] += pod.gpus
-                    changes[stop][column] -= pod.gpus
-            if stop < end and not pod.broken:
-                changes[stop][2] += pod.gpus
-        self._moments = sorted(changes)
-        columns = zip(*(changes[moment] for moment in self._moments), strict=True)
-        self._levels = list(zip(*map(accumulate, columns), strict=True))
-
-    def pieces(self, begin: float, stop: float) -> Iterator[tuple[float, float, float, float]]:
-        """Yield (seconds, held, running, succeeded) of each part of an interval."""
-        inside = self._moments[bisect_left(self._moments, begin) : bisect_left(self._moments, stop)]
-        for first, last in pairwise(sorted({begin, *inside, stop})):
-            place = bisect_left(self._moments, last) - 1
-            yield last - first, *(self._levels[place] if place >= 0 else (0.0, 0.0, 0.0))
-
-    def most_before(self, moment: float) -> float:
-        """Return the most GPUs of pods that ran or had succeeded at any time before a moment."""
-        before = self._levels[: bisect_left(self._moments, moment)]
-        return max((running + succeeded for _held, running, succeeded in before), default=0.0)
-
-
-def _account(
-    recoveries: list[Recovery], lives: list[FailingPod], end: float, checkpoint_every: float
-) -> tuple[float, float]:
-    """Share the lost GPU-seconds of one workload among its recoveries; return those that it held, and useful ones.
-
-    Until the workload is whole again, nothing is useful: what runs is blocked, and what misses to all that it had
-    running before is waited for. Where recoveries overlap, the seconds are those of the first one.
-    """
-    levels = _GpuLevels(lives, end)
-    first = min((midpoint_of_span(pod.scheduled, midpoint_of_span(pod.running, inf)) for pod in lives), default=inf)
-    spent = list(levels.pieces(min(first, end), end))
-    held = sum(seconds * holding for seconds, holding, _running, _succeeded in spent)
-    useful = sum(seconds * running for seconds, _holding, running, _succeeded in spent)
-    counted: set[int] = set()
-    windows: list[tuple[float, float]] = []
-    for recovery in recoveries:
-        since, until = midpoint_of_span(recovery.injected), min(midpoint_of_span(recovery.stages[WHOLE], inf), end)
-        if recovery.over:
-            until = min(until, max((pod.stop for pod in lives if pod.stop < inf), default=until))
-        begin = max(since, windows[-1][1] if windows else -inf)
-        windows.append((begin, max(begin, until)))
-        needed = levels.most_before(since)
-        for seconds, holding, running, succeeded in levels.pieces(*windows[-1]):
-            missing = max(0.0, needed - succeeded - holding)
-            held += seconds * missing
-            recovery.lost[WAITING] += seconds * (missing + holding - running)
-            recovery.lost[BLOCKED] += seconds * running
-        for pod in lives:
-            if pod.broken and id(pod) not in counted and since <= pod.stop <= until:
-                counted.add(id(pod))
-                recovery.lost[REDONE] += pod.gpus * _worked_since_checkpoint(pod, windows, end, checkpoint_every)
-        useful -= recovery.lost[BLOCKED] + recovery.lost[REDONE]
-    return held, useful
-
-
-def _worked_since_checkpoint(
-    pod: FailingPod, windows: list[tuple[float, float]], end: float, checkpoint_every: float
-) -> float:
-    """Return the seconds for which a pod worked in vain; those in which it was blocked are counted as that."""
-    begin, stop = midpoint_of_span(pod.running, inf), min(pod.stop, end)
-    if begin >= stop:
-        return 0.0
-    worked = stop - begin - sum(max(0.0, min(stop, last) - max(begin, first)) for first, last in windows)
-    worked = max(0.0, worked)
-    return worked % checkpoint_every if checkpoint_every else worked
+def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: TrainingProgress) -> None:
+    """Fill the stages of a training that says which steps it does."""
+    since = recovery.injected[0]
+    runs = sorted((midpoint_of_span(pod.running, inf), midpoint_of_span(pod.created)) for pod in lives)
+    again = min((running for running, created in runs if created > since), default=inf)
+    recovery.resumption = find_resumption(progress, midpoint_of_span(recovery.injected), runs[0][0], again)
+    for stage in OF_TRAINING:
+        moment = getattr(recovery.resumption, stage)
+        recovery.stages[stage] = (moment, moment)

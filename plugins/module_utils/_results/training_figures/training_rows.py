@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from .training_log import LogFigures, LogFormat, parse_log_figures
+from .training_progress import ProgressFormat, read_training_progress
 
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 
@@ -141,9 +142,11 @@ def write_training_rows(
     simulated: bool,
     real_nodes: Collection[str] = (),
     settings: Mapping[str, float] = NOTHING,
+    progress: ProgressFormat | None = None,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Write training.jsonl of a point; return whether it changed, and its rows.
 
+    progress: how the program writes its progress to files, which are in ``files`` of the point if they were fetched.
     Raises InputError if the directory of the point does not exist.
     """
     folder = Path(point_dir)
@@ -151,6 +154,11 @@ def write_training_rows(
         raise InputError(f"point directory {folder} does not exist")
     target = folder / "training.jsonl"
     written = build_training_rows(logs, log_format, simulated, folder, real_nodes, settings)
+    for row in written:
+        if progress is None or not row.get("workload"):
+            continue
+        if found := read_training_progress(folder / "files" / row["workload"], progress):
+            row["progress"] = found
     before = target.read_bytes() if target.exists() else None
     files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written

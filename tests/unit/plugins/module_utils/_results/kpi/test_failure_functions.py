@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     PointFailures,
     Recovery,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import Resumption
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 DEFINITIONS = str(Path(__file__).parents[6] / "roles/results/files/kpis/failures.yml")
@@ -91,7 +92,7 @@ def test_gpus_are_those_of_one_node_also_if_two_fail_together() -> None:
     seen = [recovery(0, 40), recovery(0, 42)]
     seen[1].target = "m"
     found = figures(PointFailures(seen, {"node_lost": 2}, held=1000, useful=920, end=400))
-    assert found["time_to_recover_node_lost"]["labels"]["gpus"] == "8"
+    assert found["time_to_recover_node_lost"]["labels"]["lost"] == "8 GPUs"
 
 
 def test_only_a_lost_node_is_detected_and_tainted() -> None:
@@ -136,4 +137,27 @@ def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
 
 
 def test_definitions_name_what_is_looked_up() -> None:
-    assert {"failures", "failed", "outages"} <= set(kpi_definitions.LOOKED_UP)
+    assert {"failures", "failed", "outages", "resumed"} <= set(kpi_definitions.LOOKED_UP)
+
+
+def test_trainings_without_gpus_cost_pods_and_say_what_they_did_again() -> None:
+    seen = [recovery(number, 40 + number, "pod_killed") for number in range(3)]
+    resumptions = (Resumption(150, 155, 90, 7, 10.0), Resumption(152, 158, 95, 4, 5.0), Resumption())
+    for entry, resumption in zip(seen, resumptions, strict=True):
+        entry.gpus, entry.pods, entry.resumption = 0.0, 1, resumption
+        for stage in ("resumed", "useful"):
+            entry.stages[stage] = (getattr(resumption, stage),) * 2
+    found = figures(PointFailures(seen, {"pod_killed": 2}, end=400))
+    answer = found["time_to_recover_pod_killed"]["answer"]["text"]
+    assert answer == "A killed pod costs 1 pod x {value} (40 to 42 s, 3 recoveries)"
+    assert (
+        found["training_steps_redone_pod_killed"]["value"] == 11
+        and found["training_seconds_redone_pod_killed"]["value"] == 15
+    )
+    assert found["training_seconds_redone_pod_killed"]["note"] == "1 of 3 did not go on"
+    assert found["time_to_useful_pod_killed_p50"]["value"] == 58
+    assert found["time_to_useful_pod_killed_max"]["at_least"] == 300
+    for entry in seen:
+        entry.resumption = None
+    untold = figures(PointFailures(seen, {"pod_killed": 3}, end=400))
+    assert not [name for name in untold if name.startswith("training_") or "useful" in name]

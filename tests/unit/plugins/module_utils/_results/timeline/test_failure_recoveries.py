@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
-    CAUSES,
     FailingPod,
     PointFailures,
     join_failures,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.gpu_accounting import CAUSES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import (
+    TrainingProgress,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +56,14 @@ def node(received: float, ready: str = "Unknown", taints: tuple[str, ...] = (), 
 def join(rows: list[Any], pods: dict[str, FailingPod], sizes: dict[int, int], **more: Any) -> PointFailures:
     ended = more.get("ended", {})
     return join_failures(
-        rows, pods, sizes, ended, more.get("end", 200.0), more.get("every", 0.0), lambda row: at(row["received"])
+        rows,
+        pods,
+        sizes,
+        ended,
+        more.get("end", 200.0),
+        more.get("every", 0.0),
+        lambda row: at(row["received"]),
+        more.get("progress", {}),
     )
 
 
@@ -96,6 +106,30 @@ def test_work_is_done_again_from_the_last_checkpoint() -> None:
     pods = {"a": pod(1, 40, "deleted"), "a2": pod(50, 90, "succeeded")}
     found = join(inject(0, 34, ["a"]), pods, {0: 1}, every=10.0)
     assert found.recoveries[0].lost["redone"] == 3
+
+
+def test_a_training_that_says_its_steps_is_idle_until_the_first_one_and_does_those_since_its_checkpoint_again() -> None:
+    pods = {"a": pod(1, 20, "deleted"), "b": pod(1, 22, "failed"), "a2": pod(30), "b2": pod(32)}
+    steps = [(float(3 + number), number) for number in range(1, 17)]  # the last one at 19 s
+    steps += [(float(26 + number), number) for number in range(11, 25)]  # 11 at 37 s, 17 at 43 s
+    progress = {0: TrainingProgress(tuple(steps), (5, 10, 15, 20))}
+    found = join(inject(0, 19.5, ["a"], "pod_killed"), pods, {0: 2}, progress=progress, every=2.0)
+    (recovery,) = found.recoveries
+    assert recovery.stages["whole"] == (32, 32)
+    assert recovery.stages["resumed"] == (37, 37) and recovery.stages["useful"] == (43, 43)
+    assert recovery.resumption is not None and recovery.resumption.steps == 6
+    assert recovery.resumption.kept == 13 and recovery.resumption.seconds == 6.5
+    # b until 22 s, and a2 and b2 until their first step; a and b since the checkpoint.
+    assert recovery.lost["blocked"] == approx(2.5 + 7 + 5) and recovery.lost["redone"] == approx(6.5 + 6.5)
+
+
+def test_a_training_that_never_goes_on_is_idle_until_the_end_although_its_pods_run() -> None:
+    pods = {"a": pod(1, 20, "deleted"), "a2": pod(30)}
+    progress = {0: TrainingProgress(((5.0, 1), (6.0, 2)))}
+    found = join(inject(0, 19.5, ["a"], "pod_killed"), pods, {0: 1}, progress=progress, end=100.0)
+    (recovery,) = found.recoveries
+    assert recovery.stages["whole"] == (30, 30) and isnan(recovery.stages["useful"][0])
+    assert recovery.lost["blocked"] == 70
 
 
 def test_a_recovery_that_never_came_costs_until_the_end() -> None:

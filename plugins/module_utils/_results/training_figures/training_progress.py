@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The progress of a training, from the files that it has written: when it did each step, and its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+
+@dataclass(frozen=True)
+class ProgressFormat:
+    """How a program writes its progress, as ``progress`` in flavour.yml.
+
+    file: JSON lines, below the folder of the training. step, time: dotted names in a line; a time without an offset is
+    in UTC. checkpoint: regular expression for the path of a file that each checkpoint has; its group is the step.
+    """
+
+    file: str
+    step: str
+    time: str
+    checkpoint: str = "$^"
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> ProgressFormat | None:
+        """Return the format that a flavour describes, None if it describes none. Raises InputError."""
+        if not values:
+            return None
+        known = {entry.name for entry in fields(cls)}
+        if (unknown := sorted(values.keys() - known)) or (values.keys() < known - {"checkpoint"}):
+            wrong = f"unknown {unknown[0]}" if unknown else "file, step and time are needed"
+            raise InputError(f"progress: {wrong}; it has {', '.join(sorted(known))}")
+        return cls(**values)
+
+
+def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]:
+    """Return the progress of the training whose files are in ``folder``; empty if it has written none.
+
+    steps: [step, seconds since 1970] in their order. checkpoints: their steps. A line that is no step is left out, such
+    as the last one of a process that was killed while it wrote.
+    """
+    path = folder / form.file
+    if not path.is_file():
+        return {}
+    steps: list[list[float]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+            moment = datetime.fromisoformat(_value(row, form.time))
+            step = int(_value(row, form.step))
+        except (ValueError, TypeError, KeyError):
+            continue
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=timezone.utc)
+        steps.append([step, moment.timestamp()])
+    pattern = re.compile(form.checkpoint)
+    paths = (str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file())
+    checkpoints = sorted({int(match[1]) for path in paths if (match := pattern.search(path))})
+    return {"steps": steps, "checkpoints": checkpoints}
+
+
+def _value(row: Any, name: str) -> Any:
+    for part in name.split("."):
+        row = row[part]
+    return row
