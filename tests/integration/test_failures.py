@@ -10,7 +10,8 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import audit_truth
 import pytest
 import rehearsal as support
 import suite_prerequisites
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
@@ -31,9 +33,27 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     failure_recoveries,
     timeline_builder,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.queue_recoveries import OF_QUEUE
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import World, world_on
 from playbook import play, run_dirs
+
+#: A queue of Kueue in front of all nodes.
+QUEUE = """
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: failing}, spec: {}}
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: ClusterQueue
+  metadata: {name: failing}
+  spec:
+    namespaceSelector: {}
+    resourceGroups:
+      - coveredResources: [cpu, nvidia.com/gpu]
+        flavors:
+          - name: failing
+            resources: [{name: cpu, nominalQuota: "300"}, {name: nvidia.com/gpu, nominalQuota: "24"}]
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: users}, spec: {clusterQueue: failing}}
+"""
 
 #: As component node-failures, only faster: a lease is renewed every two seconds, a node is lost after six.
 COMPONENT = """
@@ -132,12 +152,10 @@ WRITES = {
 }
 
 
-def windows(log: Path, names: tuple[str, ...], node: str = "seatrial:kwok") -> dict[str, list[audit_truth.Window]]:
-    """Return stage -> when writes of its kind to objects with such names were received and answered.
-
-    node: user that writes the status of pods.
-    """
-    writes = {**WRITES, "whole": (*WRITES["whole"][:2], node), "killed": ("pods/", ("delete",), "")}
+def windows(
+    log: Path, names: tuple[str, ...], writes: Mapping[str, tuple[str, tuple[str, ...], str]]
+) -> dict[str, list[audit_truth.Window]]:
+    """Return stage -> when ``writes`` of its kind to objects with such names were received and answered."""
     found: dict[str, list[audit_truth.Window]] = defaultdict(list)
     for raw in log.read_text(encoding="utf-8").splitlines():
         if not any(name in raw for name in names):
@@ -167,7 +185,7 @@ def test_each_stage_of_a_recovery_meets_the_audit_log(world: World, cluster: sup
     start = timeline_builder.build_timeline(world.point_dir, world.run_id, "001").header["start"]
     lost = [recovery for recovery in seen.recoveries if recovery.kind == "node_lost"]
     assert lost and {recovery.kind for recovery in seen.recoveries} == set(seen.injected)
-    written = windows(Path(cluster.cluster["audit_log"]), (lost[0].target, world.run_id))
+    written = windows(Path(cluster.cluster["audit_log"]), (lost[0].target, world.run_id), WRITES)
     for recovery in seen.recoveries:
         of_node = recovery.kind == "node_lost"
         stages = {name: span for name, span in recovery.stages.items() if not isnan(span[0])}
@@ -297,6 +315,38 @@ def test_a_failure_that_no_node_can_have_is_refused_before_anything_is_created(w
     assert world.names() == [] and not (world.point_dir / "failures.jsonl").exists()
 
 
+def test_each_stage_of_an_eviction_by_kueue_meets_the_audit_log(own_instance: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "quick-failures"
+    folder.mkdir()
+    (folder / "component.yml").write_text(COMPONENT, encoding="utf-8")
+    components = ["kueue", "kueue-pods-ready", str(folder)]
+    info = cluster_lifecycle.present(own_instance("queued", components=components), support.quiet)
+    job = JOB.replace('{name: "{{ name }}"}', '{name: "{{ name }}", labels: {kueue.x-k8s.io/queue-name: users}}', 1)
+    job = job.replace("  parallelism", "  suspend: true\n  parallelism", 1)
+    with world_on(info["kubeconfig"], tmp_path / "world") as world:
+        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
+        for entry in yaml.safe_load(QUEUE):
+            place = {"namespace": world.namespace} if entry["kind"] == "LocalQueue" else {}
+            world.client.create({**entry, "metadata": {**entry["metadata"], **place}})
+        stages = workload_kinds.resolve_stage_definitions(["Job", "Workload", "Pod"], lambda _where, name: name)
+        templates = [{"name": "job", "content": job, "parameters": {"seconds": 30}}]
+        failure = {"kind": "node_lost", "at": [BEGIN], "duration": 40.0}
+        found = world.submit(**{**load(30, failure), "templates": templates, "stages": stages})
+        assert found["counts"]["succeeded"] == 4, found
+        seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
+        start = timeline_builder.build_timeline(world.point_dir, world.run_id, "001").header["start"]
+        write = ("workloads/status", ("patch", "update"), "seatrial:kueue")
+        written = windows(Path(info["cluster"]["audit_log"]), (world.run_id,), dict.fromkeys(OF_QUEUE, write))
+    assert seen.recoveries
+    for recovery in seen.recoveries:
+        spans = [recovery.stages[stage] for stage in (*OF_QUEUE, "whole")]
+        assert not any(isnan(first) for first, _last in spans), recovery
+        assert all(one[0] <= other[1] for one, other in pairwise(spans)), spans
+        for stage in OF_QUEUE:
+            first, last = recovery.stages[stage][0] + start, recovery.stages[stage][1] + start
+            assert [window for window in written[stage] if first <= window[1] and last >= window[0]], (stage, recovery)
+
+
 @pytest.mark.skipif(bool(suite_prerequisites.real_node_lacks()), reason=suite_prerequisites.real_node_lacks())
 @pytest.mark.long
 def test_a_real_training_goes_on_from_its_checkpoint_when_a_pod_of_it_was_killed(
@@ -329,7 +379,8 @@ def check_real_recovery(run: Path, log: Path) -> None:
     seen = failure_recoveries.read_point_failures(point, run_id, "001", training=rows)
     start = timeline_builder.build_timeline(point, run_id, "001").header["start"]
     (recovery,) = seen.recoveries
-    written = windows(log, (run_id,), "system:node:real-0")
+    writes = {**WRITES, "whole": (*WRITES["whole"][:2], "system:node:real-0"), "killed": ("pods/", ("delete",), "")}
+    written = windows(log, (run_id,), writes)
     for stage, (first, last) in {**recovery.stages, "killed": recovery.injected}.items():
         if stage in ("killed", "scheduled", "whole"):
             met = [window for window in written[stage] if first + start <= window[1] and last + start >= window[0]]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -19,6 +20,7 @@ from ..timeline.failure_recoveries import (
     Recovery,
 )
 from ..timeline.gpu_accounting import CAUSES
+from ..timeline.queue_recoveries import EVICTED, OF_QUEUE
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,
@@ -75,6 +77,14 @@ def kinds_of_failures_of_trainings(data: PointData) -> list[str]:
     return [kind for kind in NOUNS if kind in told]
 
 
+def kinds_of_failures_with_evictions(data: PointData) -> list[str]:
+    """Return the kinds of failures after which Kueue evicted a workload, in the order of NOUNS."""
+    failures = failures_of_point(data)
+    recoveries = failures.recoveries if failures else []
+    evicted = {recovery.kind for recovery in recoveries if not data.np.isnan(recovery.stages.get(EVICTED, (nan,))[0])}
+    return [kind for kind in NOUNS if kind in evicted]
+
+
 def kinds_of_outages(data: PointData) -> list[str]:
     """Return the kinds of failures of the control plane, in the order of OUTAGE_NOUNS."""
     failures = failures_of_point(data)
@@ -106,14 +116,16 @@ def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[R
 def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure: str = "") -> KpiValue:
     """A quantile of the seconds from a failure until ``stage``, over all workloads that it hit; Kaplan-Meier.
 
-    stage: detected, tainted, disrupted, replaced, scheduled, whole, resumed or useful. failure: of one kind only.
+    stage: one of STAGES or OF_QUEUE. failure: of one kind only.
     """
-    if stage not in STAGES:
-        raise formats.unknown_value("stage", stage, STAGES)
+    if stage not in (*STAGES, *OF_QUEUE):
+        raise formats.unknown_value("stage", stage, (*STAGES, *OF_QUEUE))
     failures = _needed_failures(data)
     if stage in OF_LOST_NODE and failure not in ("", NODE_LOST):
         return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
     chosen = [row for row in _chosen(failures, failure) if stage not in OF_LOST_NODE or row.kind == NODE_LOST]
+    if stage in OF_QUEUE:
+        chosen = [row for row in chosen if stage in row.stages]
     if stage in OF_TRAINING:
         chosen = [row for row in chosen if row.resumption is not None]
         if not chosen:

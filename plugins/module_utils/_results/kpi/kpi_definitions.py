@@ -40,9 +40,10 @@ LOOKED_UP = (
     "failed",
     "outages",
     "resumed",
+    "evicted",
 )
 STAGES, REASONS, QUEUES, PRIORITIES, LEVELS, STEPPED, SCALED, TEMPLATES, CLIENTS, *OF_FAILURES = LOOKED_UP
-FAILURES, FAILED, OUTAGES, RESUMED = OF_FAILURES
+FAILURES, FAILED, OUTAGES, RESUMED, EVICTED = OF_FAILURES
 JMESPATH = "jmespath"
 #: The definitions in a folder.
 IN_FOLDER = "kpis.yml"

@@ -37,6 +37,7 @@ from . import (
 )
 from .kpi_definitions import (
     CLIENTS,
+    EVICTED,
     FAILED,
     FAILURES,
     JMESPATH,
@@ -129,6 +130,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         FAILURES: lambda: failure_functions.kinds_of_failures(data),
         OUTAGES: lambda: failure_functions.kinds_of_outages(data),
         FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
+        EVICTED: lambda: failure_functions.kinds_of_failures_with_evictions(data),
         RESUMED: lambda: failure_functions.kinds_of_failures_of_trainings(data),
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }

@@ -24,6 +24,7 @@ from . import timeline_builder
 from .clocks import ONE, ClientClocks, parse_resource_version
 from .gpu_accounting import CAUSES, share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
+from .queue_recoveries import QueueCollector, find_queue_stages
 from .training_resumption import Resumption, TrainingProgress, find_resumption, read_progress
 
 FILE = "failures.jsonl"
@@ -165,7 +166,13 @@ def read_point_failures(
     """
     inputs = point_reader.read_point_inputs(folder)
     collector = _PodCollector()
-    table = timeline_builder.build_timeline_from_inputs(inputs, run, point, audit_log=audit_log, witness=collector.see)
+    queue = QueueCollector()
+
+    def see(index: int, event: dict[str, Any], span: Span) -> None:
+        collector.see(index, event, span)
+        queue.see(index, event, span)
+
+    table = timeline_builder.build_timeline_from_inputs(inputs, run, point, audit_log=audit_log, witness=see)
     start, end = float(table.header["start"]), float(table.header["end"])
     clocks = ClientClocks(inputs)
     rows: list[dict[str, Any]] = []
@@ -194,6 +201,11 @@ def read_point_failures(
 
     progress = read_progress(training, start, end, notes)
     failures = join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated, progress)
+    for recovery in failures.recoveries:
+        if changes := queue.changes.get(recovery.index):
+            moved = [((first - start, last - start), name) for (first, last), name in changes]
+            until = midpoint_of_span(recovery.stages[WHOLE], inf)
+            recovery.stages |= find_queue_stages(moved, recovery.injected, until)
     failures.notes = [*notes, *failures.notes]
     return failures
 

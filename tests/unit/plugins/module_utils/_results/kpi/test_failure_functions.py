@@ -137,7 +137,7 @@ def test_an_unknown_stage_or_cause_is_refused_by_name() -> None:
 
 
 def test_definitions_name_what_is_looked_up() -> None:
-    assert {"failures", "failed", "outages", "resumed"} <= set(kpi_definitions.LOOKED_UP)
+    assert {"failures", "failed", "outages", "resumed", "evicted"} <= set(kpi_definitions.LOOKED_UP)
 
 
 def test_trainings_without_gpus_cost_pods_and_say_what_they_did_again() -> None:
@@ -161,3 +161,16 @@ def test_trainings_without_gpus_cost_pods_and_say_what_they_did_again() -> None:
         entry.resumption = None
     untold = figures(PointFailures(seen, {"pod_killed": 3}, end=400))
     assert not [name for name in untold if name.startswith("training_") or "useful" in name]
+
+
+def test_evictions_of_kueue_have_figures_beside_those_of_the_node() -> None:
+    seen = [recovery(number, 40) for number in range(2)]
+    for entry in seen:
+        entry.stages |= {"detected": (110.0, 110.0), "evicted": (130.0, 130.0), "requeued": (135.0, 135.0)}
+        entry.stages["readmitted"] = (nan, nan)
+    found = figures(PointFailures(seen, {"node_lost": 2}, end=400))
+    assert found["time_to_detected_node_lost_p50"]["value"] == 10
+    assert found["time_to_evicted_node_lost_max"]["value"] == 30
+    assert found["time_to_requeued_node_lost_p50"]["value"] == 35
+    assert found["time_to_readmitted_node_lost_p50"]["at_least"] == 300
+    assert "time_to_evicted_node_lost_p50" not in figures(PointFailures([recovery(0, 40)], {"node_lost": 1}, end=400))
