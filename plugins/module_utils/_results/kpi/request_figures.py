@@ -14,7 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import req
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import MICROSECONDS
 
 #: Figures of single requests, each an array (rows,), NaN if unknown.
-COLUMNS = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "lag", "offset")
+#: Columns that are keys of the lines of requests.jsonl.
+RECORDED = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "offset", "conversation", "turn")
+COLUMNS = (*RECORDED, "lag")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         request = read.requests.get(index)
         if request is None:
             continue
-        for name in ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "offset"):
+        for name in RECORDED:
             if request.get(name) is not None:
                 columns[name][row] = request[name]
         if request.get("lag_us") is not None:

@@ -245,6 +245,38 @@ def cached_share(data: PointData) -> KpiValue:
     return KpiValue(value, n, data.of, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
 
 
+@kpi_function
+def prefix_affinity(data: PointData) -> KpiValue:
+    """Share of the later turns of conversations whose server had the turn before in its prefix cache, in percent.
+
+    It had it if more than half of what that turn had added to the prompt was cached; the rest may be part of a block.
+    What all conversations begin with does not count, because every server caches that.
+    """
+    np = data.np
+    columns = needed_requests(data).columns
+    conversation, turn, prompt, cached = (
+        columns[name] for name in ("conversation", "turn", "prompt_tokens", "cached_tokens")
+    )
+    shared = float(_point_settings(data).get("serving_shared_prefix_tokens") or 0)
+    lengths = {(row, -1.0): shared for row in conversation}
+    lengths.update(zip(zip(conversation, turn, strict=True), prompt, strict=True))
+    needed = np.full(data.of, np.nan)
+    for row in np.flatnonzero(turn > 0):
+        before = (lengths.get((conversation[row], turn[row] - back), np.nan) for back in (1, 2))
+        needed[row] = sum(before) / 2
+    known = ~np.isnan(needed) & ~np.isnan(cached)
+    n = int(known.sum())
+    if not n:
+        return KpiValue(None, 0, data.of, note="there is no later turn of a conversation with its cached tokens")
+    hit, counted = (known & (cached > needed)).astype(float), known.astype(float)
+    value = 100 * float(hit.sum()) / n
+
+    def replicate(drawing: BootstrapResampling) -> Any:
+        return 100 * drawing.means(hit) / np.maximum(drawing.means(counted), 1e-9)
+
+    return KpiValue(value, n, n, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
+
+
 def _accelerators(settings: Mapping[str, Any]) -> float:
     """Return the number of accelerators: as set, else those of the servers that the run deployed; 0: unknown."""
     number = float(settings.get("serving_accelerators") or 0)

@@ -55,6 +55,42 @@ def test_times_of_requests_are_those_of_the_files(tmp_path):
     assert "requests/s within the objective: TTFT ≤ 200 ms, TPOT ≤ 50 ms" in answer[0] and "SIMULATED" in answer[0]
 
 
+def conversation(number, cached, shared=0):
+    """Return three turns, each of which adds 100 tokens to the prompt, and of which this many tokens were cached."""
+    return [
+        request(
+            number * 3 + turn,
+            number * 3.0 + turn,
+            conversation=number,
+            turn=turn,
+            prompt_tokens=shared + 100 * (turn + 1),
+            cached_tokens=tokens,
+        )
+        for turn, tokens in enumerate(cached)
+    ]
+
+
+def test_a_turn_found_its_conversation_if_most_of_the_turn_before_was_cached(tmp_path):
+    # The whole blocks of 16 tokens of each turn before; then a server that had seen only the first turn, and one that
+    # had seen nothing.
+    records = [*conversation(0, (0, 96, 192)), *conversation(1, (0, 96, 96)), *conversation(2, (0, 0, 192))]
+    kpis, _answer = figures(tmp_path, records, [float(index) for index in range(9)])
+    affinity = kpis["prefix_affinity"]
+    assert affinity["value"] == pytest.approx(100 * 4 / 6) and affinity["n"] == 6 and affinity["simulated"]
+
+
+def test_what_all_conversations_begin_with_is_no_conversation_that_was_found(tmp_path):
+    records = [*conversation(0, (992, 992, 992), 1000), *conversation(1, (992, 1088, 1184), 1000)]
+    settings = f"{SLO}serving_shared_prefix_tokens: 1000\n"
+    kpis, _answer = figures(tmp_path, records, [float(index) for index in range(6)], settings=settings)
+    assert kpis["prefix_affinity"]["value"] == 50 and kpis["cached_share"]["value"] > 80
+
+
+def test_without_later_turns_nothing_is_said_of_conversations(tmp_path):
+    kpis, _answer = figures(tmp_path, *steady(conversation=0, turn=0))
+    assert kpis["prefix_affinity"]["value"] is None and "no later turn" in kpis["prefix_affinity"]["note"]
+
+
 def test_one_stall_is_in_the_longest_gap_and_not_in_the_mean_of_a_request(tmp_path):
     records, offsets = steady()
     records[3] = request(3, 1.5, gaps=(0.01,) * 4 + (0.3,) + (0.01,) * 4)
