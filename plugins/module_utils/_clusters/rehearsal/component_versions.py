@@ -113,7 +113,7 @@ def _at_release(component: RehearsalComponent, version: str) -> RehearsalCompone
 
 def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalComponent:
     module = component.build.module
-    if not module:
+    if not module or component.build.wheel:
         raise InputError(f"{SOURCES}: {component.name} is not built of a Go module", setting=SOURCES)
     folder, revision = _split_source(source)
     tree = _tree_of_revision(folder, revision) if revision else _tree_of_folder(folder)

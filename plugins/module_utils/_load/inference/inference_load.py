@@ -116,7 +116,8 @@ class InferenceLoad:
     ) -> dict[str, Any]:
         spec = self.spec
         warm = self._warm_up(engine, stop)
-        before = [probe.metrics_of(server) for server in servers]
+        sources = self._metrics_servers(servers)
+        before = [probe.metrics_of(server) for server in sources]
         session = session_line(SCHEMA, spec.run, spec.point, clock)
         log.write({**session, "simulated": simulated})
         schedule, offset = self._schedule(plan, past, log, clock)
@@ -144,8 +145,8 @@ class InferenceLoad:
                 log.write(end)
                 log.sync()
         self.step.timing("load", wall, f"point {spec.point}")
-        after = [probe.metrics_of(server) for server in servers]
-        metrics = {"servers": [_server_record(*row) for row in zip(servers, before, after, strict=True)]}
+        after = [probe.metrics_of(server) for server in sources]
+        metrics = {"servers": [_server_record(*row) for row in zip(sources, before, after, strict=True)]}
         path = spec.point_dir / "server.json"
         if engine.submitted or not path.exists():  # a call that sends nothing more shows nothing of the servers
             files.write_json(path, metrics)
@@ -155,6 +156,14 @@ class InferenceLoad:
         if engine.stopped:
             raise AccessError(f"the load was stopped, because {engine.stopped}. So far: {result['msg']}")
         return result
+
+    def _metrics_servers(self, servers: list[InferenceServer]) -> list[InferenceServer]:
+        """Return the servers whose metrics are read: those that get the requests, unless a gateway is before them."""
+        if self.spec.metrics_urls == self.spec.urls:
+            return servers
+        context = tls_context(self.spec.ca_file, not self.spec.validate_certs)
+        urls = enumerate(self.spec.metrics_urls)
+        return [InferenceServer.from_url(number, url, context) for number, url in urls]
 
     def _limit_of_open(self, most: int) -> str:
         """Return what limits the requests at a time to ``most``."""

@@ -34,6 +34,7 @@ SPEC: dict[str, Any] = {
     **{name: option for name, option in ansible_module.POINT.items() if name == "run_id"},
     "point_dir": {"type": "path", "required": True},
     "urls": {"type": "list", "elements": "str", "required": True},
+    "metrics_urls": {"type": "list", "elements": "str", "default": []},
     "api": {"type": "str", "choices": [CHAT, COMPLETIONS], "default": CHAT},
     "stream": {"type": "bool", "default": True},
     "models": {
@@ -131,12 +132,16 @@ def _checked_arrivals(arrival: dict[str, Any], count: int, seed: int) -> Arrival
 
 @dataclass(frozen=True)
 class InferenceSpec:
-    """The parameters of a load. arrivals: None with streams and search. count: conversations; 0: any number."""
+    """The parameters of a load. arrivals: None with streams and search. count: conversations; 0: any number.
+
+    metrics_urls: the servers whose metrics are read, which are not those of ``urls`` behind a gateway.
+    """
 
     run: str
     point: str
     point_dir: Path
     urls: list[str]
+    metrics_urls: list[str]
     api: str
     streamed: bool
     models: list[tuple[str, float]]
@@ -166,7 +171,7 @@ class InferenceSpec:
         """Check the options of the module. Raises InputError naming option and value."""
         urls = "urls is empty: name the base URL of at least one server, such as http://host:8000"
         _require(bool(params["urls"]), "urls", urls)
-        for url in params["urls"]:
+        for url in [*params["urls"], *params.get("metrics_urls", [])]:
             split_url(url)
         streams, count, turns = params["streams"], params["count"], params["turns"]
         number, duration = int(streams.get("count") or 0), float(streams.get("duration") or 0)
@@ -205,6 +210,7 @@ class InferenceSpec:
             point=Path(params["point_dir"]).name,
             point_dir=Path(params["point_dir"]),
             urls=params["urls"],
+            metrics_urls=params.get("metrics_urls") or params["urls"],
             api=params["api"],
             streamed=params["stream"],
             models=weights,

@@ -76,6 +76,11 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
     if not known[name].build.module:
         assert (known[name].images or known[name].adds_arguments) and not known[name].build.binaries
         return
+    if known[name].build.wheel:  # a program of PyPI
+        lines = (folder / known[name].build.wheel).read_text(encoding="utf-8").splitlines()
+        assert f"{known[name].build.module}=={known[name].version} \\" in lines
+        assert sum(line.strip().startswith("--hash=sha256:") for line in lines) >= 2
+        return
     assert go_toolchain.required_version(folder) >= (1, 25)
     lines = (folder / "go.mod").read_text(encoding="utf-8").splitlines()
     if f"module {known[name].build.module}" in lines:  # a program of the standard library only
@@ -106,14 +111,15 @@ def test_everything_listens_on_loopback_only(name: str, known) -> None:
         for file in process.files:
             text = (process.folder / file).read_text(encoding="utf-8")
             for line in re.findall(r"^.*@\{port\..*$", text, re.MULTILINE):
-                assert "127.0.0.1:@{" in line or f"  host: 127.0.0.1\n{line}\n" in text, line
+                local = ("127.0.0.1:@{", '{address: 127.0.0.1, port_value: "@{')
+                assert any(word in line for word in local) or f"  host: 127.0.0.1\n{line}\n" in text, line
 
 
 @pytest.mark.parametrize(
     "name",
     [
         *("training-operator", "kueue", "appwrapper", "kuberay", "jobset", "trainer", "leader-worker-set"),
-        *("agent-sandbox", "kserve"),
+        *("agent-sandbox", "kserve", "endpoint-picker"),
     ],
 )
 def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known) -> None:
