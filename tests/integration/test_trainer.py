@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
@@ -173,7 +173,7 @@ def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: 
             "schema"
         ]
         has = fields["openAPIV3Schema"]["properties"]["spec"]["properties"].__contains__
-        made = templates.render(
+        made = template_renderer.render(
             template, "t1-run", "001", "ns", [0], None, lambda _v, _k, path, has=has: has(path.removeprefix("spec."))
         )
         job = made.workload.manifest(0)

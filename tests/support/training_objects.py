@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
@@ -54,7 +54,7 @@ def rendered(
     """Return the objects of trainings as the load engine creates them; of several models, those of one."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][model]
     template = templates.WorkloadTemplate(**resolved(given))
-    return templates.render(template, run_id, "001", run_id, indices)
+    return template_renderer.render(template, run_id, "001", run_id, indices)
 
 
 def workloads(

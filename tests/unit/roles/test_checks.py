@@ -11,7 +11,10 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates, settings_preflight
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
+    setting_templates,
+)
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLES = Path(__file__).parents[3] / "roles"
@@ -34,14 +37,14 @@ USUAL = {
 }
 
 
-def problem(**settings: Any) -> settings_preflight.Problem | None:
+def problem(**settings: Any) -> declared_checks.Problem | None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     checks = [
         one
         for role in ("sample", "workload", "workload_scale", "users")
-        for one in settings_preflight.read_checks(ROLES / role / "meta/checks.yml")
+        for one in declared_checks.read_checks(ROLES / role / "meta/checks.yml")
     ]
-    return settings_preflight.first_refused(checks, {**USUAL, **settings}, render)
+    return declared_checks.first_refused(checks, {**USUAL, **settings}, render)
 
 
 @pytest.mark.parametrize(

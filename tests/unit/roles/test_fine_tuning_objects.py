@@ -16,7 +16,8 @@ import custom_resources
 import pytest
 import training_objects
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates as template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -434,7 +435,7 @@ def test_the_pods_of_trainjobs_are_in_a_runtime_that_all_share_but_each_writes_t
 ) -> None:
     given = {**EVERYTHING, "fine_tuning_api": "trainjob", "fine_tuning_output_claim": "out"}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
-    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    template = WorkloadTemplate(**training_objects.resolved(templates[0]))
     made = template_renderer.render(template, "t1", "001", "t1", [4, 5])
     (runtime,) = made.shared
     jobs = [made.workload.manifest(index) for index in (4, 5)]
@@ -456,7 +457,7 @@ def test_a_runtime_of_the_cluster_gets_what_the_api_permits(newer: bool, schemas
     given = {**EVERYTHING, "fine_tuning_api": "trainjob", "fine_tuning_runtime": "torch-distributed"}
     given |= {"fine_tuning_host_network": False, "fine_tuning_priority_class": ""}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
-    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    template = WorkloadTemplate(**training_objects.resolved(templates[0]))
     made = template_renderer.render(template, "t1", "001", "t1", [4], has_field=lambda *_names: newer)
     assert made.shared == [], "no runtime of ours"
     spec = made.workload.manifest(4)["spec"]
@@ -479,7 +480,7 @@ def test_a_runtime_of_the_cluster_gets_what_the_api_permits(newer: bool, schemas
 def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() -> None:
     given = {"fine_tuning_api": "job", "fine_tuning_pod_count": 2}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
-    template = template_renderer.WorkloadTemplate(**training_objects.resolved(templates[0]))
+    template = WorkloadTemplate(**training_objects.resolved(templates[0]))
     service, job = (one.manifest(4) for one in template_renderer.render(template, "t1", "001", "t1", [4]).documents)
     assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 2
     assert service["kind"] == "Service" and service["spec"]["clusterIP"] == "None"

@@ -15,12 +15,12 @@ import training_objects
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
     point_loads,
     resolve_settings,
     setting_templates,
     settings_catalogue,
     settings_context,
-    settings_preflight,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -106,9 +106,9 @@ def test_the_preset_resolves_fits_on_its_simulated_nodes_and_is_marked_if_it_is_
     assert found.points
     unfit = point_loads.first_unfit(ROOT / "roles" / project, found.points, render)
     assert unfit.endswith(LACKING.get(name, "")) and bool(unfit) == (name in LACKING)
-    checks = settings_preflight.read_checks(ROOT / f"roles/{project}/meta/checks.yml")
+    checks = declared_checks.read_checks(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
-        assert settings_preflight.first_refused(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
+        assert declared_checks.first_refused(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
     if project == "fine_tuning" and name not in LACKING:
         costs = point_loads.load_durations(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)

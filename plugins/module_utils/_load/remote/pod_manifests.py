@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import RbacPermission, rbac_manifests
 
 from ..kinds.stage_definitions import compile_kinds
-from ..plan import templates
+from ..plan import template_renderer, templates
 from ..send.load_spec import LoadSpec
 from . import pod_main, result_upload
 from .detached_load import ansible_archive
@@ -316,7 +316,9 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
     Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
-    rendered = [templates.render(template, request.run, request.point, usual, (0,)) for template in request.templates]
+    rendered = [
+        template_renderer.render(template, request.run, request.point, usual, (0,)) for template in request.templates
+    ]
     rights: set[RbacPermission] = set()
     for document in templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)

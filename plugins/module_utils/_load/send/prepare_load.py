@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_sc
 
 from ..kinds.sampling_spec import stage_definitions_for_workloads
 from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..plan import arrivals, templates, workload_plan
+from ..plan import arrivals, template_renderer, templates, workload_plan
 from . import releases, shared_objects
 from .load_spec import LoadSpec
 from .sender import FIELD_MANAGER
@@ -129,7 +129,9 @@ def _render_used_templates(
         used[workload.template].append(workload.index)
     has = ServedSchemas(client).has_field
     return [
-        templates.render(template, request.run, request.point, namespace, used[template.name], request.number, has)
+        template_renderer.render(
+            template, request.run, request.point, namespace, used[template.name], request.number, has
+        )
         for template in request.templates
     ]
 

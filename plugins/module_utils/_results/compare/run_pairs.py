@@ -24,7 +24,8 @@ from ..judge import limits
 from ..judge.judge_groups import RunSide, letter_for_index
 from ..judge.write_verdict import write_verdict
 from ..kpi import estimators, write_kpis
-from ..kpi.point_data import KpiValue, read_point
+from ..kpi.point_data import KpiValue
+from ..kpi.read_point_data import read_point_data
 from ..report.figure_texts import stage_name
 from ..timeline.write_timeline import write_timeline
 
@@ -61,7 +62,7 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
     side = RunSide(run, f"{run.record.get('project') or 'run'} {presets}".strip(), verdict)
     for point in run.points:
         try:
-            data = read_point(run, point, notes)
+            data = read_point_data(run, point, notes)
         except (DataError, OSError, KeyError, ValueError) as error:
             notes.append(f"{run.id}, point {point.number}: {error}")
             continue

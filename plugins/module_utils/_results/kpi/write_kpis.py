@@ -53,7 +53,8 @@ from .kpi_definitions import (
     TEMPLATES,
 )
 from .labels import add_node_kind_labels, labels_of_point
-from .point_data import FUNCTIONS, KpiValue, PointData, read_point
+from .point_data import FUNCTIONS, KpiValue, PointData
+from .read_point_data import read_point_data
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
@@ -262,7 +263,7 @@ def write_point(
 
     first: name -> (point, figure) of the first point with each KPI that has an answer, the reference for later points.
     """
-    data = read_point(run, point, warnings)
+    data = read_point_data(run, point, warnings)
     rows = []
     chosen = kpi_definitions.kpis_defined_for_settings(definitions, point.all_settings or {}) if data.of else []
     for kpi, figure in compute_point_kpis(data, chosen):

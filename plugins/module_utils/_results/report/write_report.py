@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..judge import headline
-from ..kpi import point_data
+from ..kpi import read_point_data
 from ..kpi.point_data import PointData
 from . import figure_texts, judged_plots, matrix_plots, page_content, plot_canvas
 from .failure_plots import draw_failed_ranks, draw_gpu_seconds
@@ -233,10 +233,10 @@ def _draw_all(
         if table is None or not len(table):
             continue
         point = points[number]
-        extras = point_data.extras_for_plots(run, point, table, notes)
+        extras = read_point_data.extras_for_plots(run, point, table, notes)
         for suffix, part in _real_and_simulated_tables(table):
             _DRAWN_FROM[number + suffix] = PointData(
-                part, point_data.extras_of_workload_subset(extras, part), resample=BANDS
+                part, read_point_data.extras_of_workload_subset(extras, part), resample=BANDS
             )
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(part for part in (labels.get(number, ""), nodes) if part)

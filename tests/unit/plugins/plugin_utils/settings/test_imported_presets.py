@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_read
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
     resolve_settings,
     setting_templates,
     settings_catalogue,
@@ -204,8 +205,8 @@ def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     request = settings_context.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
-    checks = settings_preflight.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
-    assert [settings_preflight.first_refused(checks, one.settings, render) for one in found.measured] == [
+    checks = declared_checks.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
+    assert [declared_checks.first_refused(checks, one.settings, render) for one in found.measured] == [
         None for _one in found.measured
     ]
     return [one.settings for one in found.measured]

@@ -18,6 +18,7 @@ from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
     resolve_settings,
     setting_templates,
     settings_preflight,
@@ -384,8 +385,8 @@ def test_the_settings_of_a_lease_are_checked_only_for_a_lease(
 def test_a_lease_that_no_server_can_grant_is_refused_by_the_names_of_its_settings(
     given: dict[str, object], error: str
 ) -> None:
-    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
+    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    found = settings_preflight.first_refused(checks, {**DEFAULTS, **given}, render)
+    found = declared_checks.first_refused(checks, {**DEFAULTS, **given}, render)
     assert (found is None) == (not error)
     assert found is None or re.search(error, found[1])

@@ -13,7 +13,8 @@ from ansible.errors import AnsibleLookupError
 from ansible_collections.perfscale.seatrial.plugins.lookup import workload_kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import templates as template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 
 #: A kind of a user's, as docs/kinds.md shows it.
@@ -46,7 +47,7 @@ spec: {restartPolicy: {{ restart_policy }}, containers: [{name: {{ container }},
 
 def rendered(template: dict[str, Any]) -> dict[str, Any]:
     """The first object of a template."""
-    made = template_renderer.render(template_renderer.WorkloadTemplate(**template), "r", "001", "ns", [0])
+    made = template_renderer.render(WorkloadTemplate(**template), "r", "001", "ns", [0])
     return made.workload.manifest(0)
 
 
@@ -89,7 +90,7 @@ def test_a_kind_that_is_only_a_folder_has_all_that_a_load_needs(places: list[Pat
     kinds = stage_definitions.compile_kinds(found["stages"])
     assert [kind.kind for kind in kinds] == ["Simulation", "Pod"] and kinds[0].ends == {1: "succeeded"}
     assert found["stages"][0] == {key: SIMULATION[key] for key in ("api_version", "kind", "stages")}
-    template = template_renderer.WorkloadTemplate(**found["templates"][0])
+    template = WorkloadTemplate(**found["templates"][0])
     manifest = rendered(found["templates"][0])
     assert (template.name, manifest["kind"], manifest["spec"]["replicas"]) == ("simulation", "Simulation", 3)
     assert manifest["metadata"]["labels"]["a"] == "b" and "perfscale.seatrial/index" in manifest["metadata"]["labels"]

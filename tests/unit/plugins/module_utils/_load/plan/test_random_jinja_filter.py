@@ -11,7 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rand
     draw_number_for_workload,
     uniform_number_by_index,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate, render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
 from hypothesis import given
 from hypothesis import strategies as st
 

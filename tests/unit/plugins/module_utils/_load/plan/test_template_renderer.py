@@ -11,10 +11,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
     RenderedTemplate,
     WorkloadTemplate,
-    render,
     workload_name,
 )
 from hypothesis import example, given, settings

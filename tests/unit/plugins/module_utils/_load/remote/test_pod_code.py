@@ -16,8 +16,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 IMAGE = ("yaml", "_yaml", "jinja2", "markupsafe", "jmespath")
 #: Modules that a load imports only when it needs them.
 LATER = (
-    "_load.sample.sampler_process", "_load.plan.templates", "_load.send.submit_load", "_clusters.lock.lock_session",
-)  # fmt: skip
+    "_load.sample.sampler_process",
+    "_load.plan.template_renderer",
+    "_load.send.submit_load",
+    "_clusters.lock.lock_session",
+)
 
 
 def test_the_code_needs_nothing_but_the_packages_of_the_image(tmp_path: Path) -> None:

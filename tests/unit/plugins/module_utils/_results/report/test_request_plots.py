@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import point_data
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import point_data, read_point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import request_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
@@ -24,7 +24,7 @@ def drawn(tmp_path_factory):
     (folder / "settings.yml").write_text("serving_slo: {ttft: 0.2}\n")
     run = run_reader.read_run_directory(folder.parents[1])
     table = request_timeline.build_timeline(folder, RUN, "001")
-    data = point_data.PointData(table, point_data.extras_for_plots(run, run.points[0], table, []))
+    data = point_data.PointData(table, read_point_data.extras_for_plots(run, run.points[0], table, []))
     plots = {name: write_report.draw_point_plot(data, name, folder / name) for name in ("rate", "requests", "gaps")}
     return {**plots, "table": table}
 

@@ -11,19 +11,23 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates, settings_preflight
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
+    setting_templates,
+    settings_preflight,
+)
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 KEYS = {"setting": "colours", "what": "colour of {{ place }}", "keys": ["red", "green"]}
 REFUSED = {"setting": "count", "refuse_when": "count > 1 and place == 'sea'", "because": "there is\n  one only"}
 
 
-def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> settings_preflight.Problem | None:
+def problem(tmp_path: Path, checks: list[dict[str, Any]], **settings: Any) -> declared_checks.Problem | None:
     path = tmp_path / "checks.yml"
     path.write_text(yaml.safe_dump(checks), encoding="utf-8")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values: dict[str, Any] = {"colours": {"red": 1}, "place": "sea", "count": 1, "mine": [REFUSED], **settings}
-    return settings_preflight.first_refused(settings_preflight.read_checks(path), values, render)
+    return declared_checks.first_refused(declared_checks.read_checks(path), values, render)
 
 
 @pytest.mark.parametrize("check", [KEYS, REFUSED, {"more": "{{ mine }}"}])
@@ -51,7 +55,7 @@ def test_a_condition_is_found_beside_one_that_can_not_be_evaluated(other: str, t
 
 def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    assert settings_preflight.first_refused(settings_preflight.read_checks(tmp_path / "none.yml"), {}, render) is None
+    assert declared_checks.first_refused(declared_checks.read_checks(tmp_path / "none.yml"), {}, render) is None
 
 
 SCHEDULER = settings_preflight.ROOT / "roles" / "scheduler" / "meta" / "checks.yml"
@@ -98,17 +102,17 @@ def test_what_schedulers_can_not_do_is_known_before_a_run(given: dict[str, Any],
         "scheduler_jobs": [{"name": "a"}],
         **given,
     }
-    found = settings_preflight.first_refused(settings_preflight.read_checks(SCHEDULER), values, render)
+    found = declared_checks.first_refused(declared_checks.read_checks(SCHEDULER), values, render)
     assert (found is None) if not words else found is not None and words in found[1]
 
 
 def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run() -> None:
-    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml")
+    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
 
     def found(*nodes: int) -> Any:
         levels = [{"label": f"example.com/level{place}", "nodes": number} for place, number in enumerate(nodes)]
-        return settings_preflight.first_refused(checks, {"fake_gpu_topology": levels}, render)
+        return declared_checks.first_refused(checks, {"fake_gpu_topology": levels}, render)
 
     assert found() is found(8, 4, 2) is None
     name, why = found(8, 3)
@@ -222,8 +226,8 @@ def check_serving(changed: dict[str, Any], words: str) -> None:
     """Check which setting the checks of serving refuse first, and why; nothing without ``words``."""
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values = {**yaml.safe_load((SERVING / "defaults" / "main.yml").read_text(encoding="utf-8")), **changed}
-    refused = settings_preflight.first_refused(
-        settings_preflight.read_checks(SERVING / "meta" / "checks.yml"), values, render
+    refused = declared_checks.first_refused(
+        declared_checks.read_checks(SERVING / "meta" / "checks.yml"), values, render
     )
     assert (refused is None) if not words else refused is not None and refused[1].startswith(words), refused
     assert refused is None or refused[0] in changed
@@ -270,8 +274,8 @@ WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
 def test_failures_that_can_not_be_are_refused_before_a_run(failures: Any, words: str) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     values = yaml.safe_load((WORKLOAD / "defaults" / "main.yml").read_text(encoding="utf-8"))
-    found = settings_preflight.first_refused(
-        settings_preflight.read_checks(WORKLOAD / "meta" / "checks.yml"),
+    found = declared_checks.first_refused(
+        declared_checks.read_checks(WORKLOAD / "meta" / "checks.yml"),
         {**values, "workload_failures": failures},
         render,
     )
@@ -282,13 +286,13 @@ def test_failures_that_can_not_be_are_refused_before_a_run(failures: Any, words:
 
 def test_a_kind_that_is_not_restarted_as_a_whole_has_no_number_of_restarts() -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    checks = settings_preflight.read_checks(settings_preflight.ROOT / "roles/workload_scale/meta/checks.yml")
+    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles/workload_scale/meta/checks.yml")
     asked = [check for check in checks if check["setting"] == "workload_scale_max_restarts"]
     values = {"workload_scale_max_restarts": 3, "workload_scale_kind": "JobSet"}
-    assert settings_preflight.first_refused(asked, values, render) is None
-    found = settings_preflight.first_refused(asked, {**values, "workload_scale_kind": "Job"}, render)
+    assert declared_checks.first_refused(asked, values, render) is None
+    found = declared_checks.first_refused(asked, {**values, "workload_scale_kind": "Job"}, render)
     assert found and found[1].startswith("workload_scale_max_restarts is 3: only workloads of kind JobSet or TrainJob")
     asked = [check for check in checks if check["setting"] == "workload_scale_restart_strategy"]
     values = {"workload_scale_max_restarts": 0, "workload_scale_restart_strategy": "BlockingRecreate"}
-    found = settings_preflight.first_refused(asked, values, render)
+    found = declared_checks.first_refused(asked, values, render)
     assert found and "nothing is restarted as a whole" in found[1]
