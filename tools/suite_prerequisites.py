@@ -89,10 +89,10 @@ def missing(names: Collection[str]) -> bool:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_binaries,
-        component_spec,
+        component_selection,
     )
 
-    chosen = component_spec.select_required_components(component_spec.load_all(FOLDER), names)
+    chosen = component_selection.select_required_components(component_selection.load_all(FOLDER), names)
     return bool(
         component_binaries.components_without_programs(chosen, component_binaries.ProgramSources(seatrial_cache()))
     )

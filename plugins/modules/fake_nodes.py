@@ -210,10 +210,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
     FakeGpuOperatorSpec,
     NodePool,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
+    FakeNodePermission,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_topology import TopologyLevel
 
@@ -267,9 +270,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    shape = fake_nodes.NodeShape(**{name: params[name] for name in fake_nodes.NodeShape.__dataclass_fields__})
+    shape = node_pool.NodeShape(**{name: params[name] for name in node_pool.NodeShape.__dataclass_fields__})
     labels = {name: str(value) for name, value in params["labels"].items()}
-    permission = fake_nodes.FakeNodePermission(
+    permission = FakeNodePermission(
         params["real_cluster"], params["beside_workloads"], params["kwok_image"], params["kwok_stages"]
     )
     operator = FakeGpuOperatorSpec(
@@ -277,7 +280,7 @@ def main() -> None:
         params["operator_version"],
         params["operator_registry"],
     )
-    spec = fake_nodes.NodePoolSpec(
+    spec = node_pool.NodePoolSpec(
         params["count"],
         shape,
         params["pool"],

@@ -27,14 +27,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import (
-    MAX_DRIFT,
-    ClientClocks,
-    ClockOffset,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import MAX_DRIFT, ClockOffset
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from load_bench import REAL_TEMPLATE
 from load_world import World, world_on
 from split_point import WrongClock
@@ -123,7 +120,7 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
     info = cluster_lifecycle.present(own_instance("clocks", components=[]), support.quiet)
     audit_log = Path(info["cluster"]["audit_log"])
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(50), 120, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(50), 120, support.quiet)
         found = submit(
             world,
             clocks,

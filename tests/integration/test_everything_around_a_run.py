@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
     user_workload_monitoring as monitoring,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import NAMESPACE, VERSION
 from playbook import play, run_dirs
 
@@ -101,7 +101,7 @@ def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     options = support.options(rehearsal_folder, "around", components=["training-operator", "trainer", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-around"), 240, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(4, pool="test-around"), 240, support.quiet)
         openshift(client)
         machines, pools = machine_api_simulator.MachineApiSimulator(client), Pools(client)
         machines.start()

@@ -12,7 +12,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_nodes import NodePoolSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import NodePoolSpec
 from execution_environment import Podman
 from playbook import run_dirs
 

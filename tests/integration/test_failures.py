@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     timeline_builder,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.queue_recoveries import OF_QUEUE
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import World, world_on
 from playbook import play, run_dirs
@@ -91,7 +91,7 @@ def cluster(rehearsal_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     info = cluster_lifecycle.present(support.options(rehearsal_folder, "failures", components=[str(folder)]), print)
     found = support.Rehearsal(info["kubeconfig"], info)
     with found.client() as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
     yield found
     cluster_lifecycle.absent(support.options(rehearsal_folder, "failures", force=True), support.quiet)
 
@@ -324,7 +324,7 @@ def test_each_stage_of_an_eviction_by_kueue_meets_the_audit_log(own_instance: An
     job = JOB.replace('{name: "{{ name }}"}', '{name: "{{ name }}", labels: {kueue.x-k8s.io/queue-name: users}}', 1)
     job = job.replace("  parallelism", "  suspend: true\n  parallelism", 1)
     with world_on(info["kubeconfig"], tmp_path / "world") as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
         for entry in yaml.safe_load(QUEUE):
             place = {"namespace": world.namespace} if entry["kind"] == "LocalQueue" else {}
             world.client.create({**entry, "metadata": {**entry["metadata"], **place}})

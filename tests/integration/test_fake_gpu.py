@@ -21,6 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     fake_gpu_operator,
     fake_nodes,
     kwok_on_real_cluster,
+    node_pool,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
+    FakeNodePermission,
 )
 from playbook import play, run_dirs
 
@@ -39,36 +43,36 @@ def names(client: Client, pool: str) -> list[str]:
 
 def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     pool, run = "test-pool", "run-0001"
-    other = fake_nodes.NodePoolSpec(1, pool="test-other", run_id=run)
+    other = node_pool.NodePoolSpec(1, pool="test-other", run_id=run)
     fake_nodes.present(client, other, 240, support.quiet)
 
-    made = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
+    made = fake_nodes.present(client, node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
     assert (made["created"], made["gpus"], made["changed"]) == (3, 24, True)
-    assert all(fake_nodes.is_ready(one) for one in fake_nodes.list_pool(client, pool))
-    again = fake_nodes.present(client, fake_nodes.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
+    assert all(node_pool.is_ready(one) for one in fake_nodes.list_pool(client, pool))
+    again = fake_nodes.present(client, node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
     assert (again["created"], again["removed"], again["changed"]) == (0, 0, False)
 
-    fake_nodes.present(client, fake_nodes.NodePoolSpec(5, pool=pool, run_id=run), 240, support.quiet)
-    fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.present(client, node_pool.NodePoolSpec(5, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.present(client, node_pool.NodePoolSpec(2, pool=pool, run_id=run), 240, support.quiet)
     assert names(client, pool) == ["test-pool-0000", "test-pool-0001"]
 
     changed = fake_nodes.present(
-        client, fake_nodes.NodePoolSpec(2, fake_nodes.NodeShape(gpus=4), pool, run), 240, support.quiet
+        client, node_pool.NodePoolSpec(2, node_pool.NodeShape(gpus=4), pool, run), 240, support.quiet
     )
     assert (changed["created"], changed["removed"]) == (2, 2)
     before, after = changed["diff"]["before"].splitlines(), changed["diff"]["after"].splitlines()
     assert "nvidia.com/gpu 8" in before[0] and "nvidia.com/gpu 4" in after[0] and len(before) == len(after) == 2
     assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_pool(client, pool)} == {"4"}
 
-    second = fake_nodes.NodePoolSpec(2, pool=pool, run_id="run-0002")
+    second = node_pool.NodePoolSpec(2, pool=pool, run_id="run-0002")
     assert fake_nodes.present(client, second, 240, support.quiet)["created"] == 2, "those of another run do not count"
     assert names(client, pool) == [f"test-pool-{index:04d}" for index in range(4)]
     assert fake_nodes.absent(client, second, 240, support.quiet)["removed"] == 2
-    assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id="run-0002"), 240, support.quiet)[
+    assert not fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id="run-0002"), 240, support.quiet)[
         "changed"
     ]
     assert (
-        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)["removed"] == 2
+        fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)["removed"] == 2
     )
     assert names(client, pool) == [] and names(client, "test-other") == ["test-other-0000"]
     fake_nodes.absent(client, other, 240, support.quiet)
@@ -83,7 +87,7 @@ def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_the
         return [len(one["spec"]["devices"]) for one in slices]
 
     def present(count: int, gpus: int, published: bool) -> bool:
-        spec = fake_nodes.NodePoolSpec(count, fake_nodes.NodeShape(gpus=gpus), pool, run, devices=published)
+        spec = node_pool.NodePoolSpec(count, node_pool.NodeShape(gpus=gpus), pool, run, devices=published)
         return bool(fake_nodes.present(client, spec, 240, support.quiet)["changed"])
 
     assert present(2, 8, True) and devices() == [8, 8]
@@ -94,9 +98,9 @@ def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_the
     assert present(3, 4, True) and devices() == [4, 4, 4]
     # Whoever has nodes of no run in the pool, or another run, leaves them.
     for other in ("", "run-0004"):
-        fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=other), 240, support.quiet)
+        fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=other), 240, support.quiet)
         assert devices() == [4, 4, 4]
-    fake_nodes.absent(client, fake_nodes.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
     assert devices() == []
 
 
@@ -105,10 +109,8 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})
     try:
         with pytest.raises(OwnershipError, match="exists without our labels"):
-            fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)
-        assert not fake_nodes.absent(client, fake_nodes.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)[
-            "changed"
-        ]
+            fake_nodes.present(client, node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)
+        assert not fake_nodes.absent(client, node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)["changed"]
         assert client.get(kind, "test-mine-0000") is not None
     finally:
         client.delete(kind, "test-mine-0000")
@@ -120,9 +122,9 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
     for name in ("test-bare-0", "test-bare-1"):
         client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}})
 
-    def spec(run: str, gpus: int = 4, selector: str = "test-gpus=yes") -> fake_nodes.NodePoolSpec:
-        shape = fake_nodes.NodeShape(gpus=gpus, product="A100")
-        return fake_nodes.NodePoolSpec(0, shape, "test-added", run, add_to=selector)
+    def spec(run: str, gpus: int = 4, selector: str = "test-gpus=yes") -> node_pool.NodePoolSpec:
+        shape = node_pool.NodeShape(gpus=gpus, product="A100")
+        return node_pool.NodePoolSpec(0, shape, "test-added", run, add_to=selector)
 
     def state() -> list[tuple[str | None, str | None]]:
         found = [client.get(kind, f"test-bare-{number}") for number in (0, 1)]
@@ -186,9 +188,9 @@ class StatusUpdaterAndPlugin(threading.Thread):
             return
 
 
-def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> fake_nodes.NodePoolSpec:
+def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> node_pool.NodePoolSpec:
     operator = fake_gpu_operator.FakeGpuOperatorSpec(pools)
-    return fake_nodes.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
+    return node_pool.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
 
 
 def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: Client) -> None:
@@ -320,7 +322,7 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
-    found = fake_nodes.present(client, fake_nodes.NodePoolSpec(7, pool="test-check"), 240, support.quiet, check=True)
+    found = fake_nodes.present(client, node_pool.NodePoolSpec(7, pool="test-check"), 240, support.quiet, check=True)
     assert found["changed"] and found["created"] == 7
     assert names(client, "test-check") == []
 
@@ -338,9 +340,9 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
         meta = {"name": "training", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
 
-        def order(**permitted: Any) -> fake_nodes.NodePoolSpec:
-            return fake_nodes.NodePoolSpec(
-                2, pool="beside", run_id="run-0001", permission=fake_nodes.FakeNodePermission(**permitted)
+        def order(**permitted: Any) -> node_pool.NodePoolSpec:
+            return node_pool.NodePoolSpec(
+                2, pool="beside", run_id="run-0001", permission=FakeNodePermission(**permitted)
             )
 
         with pytest.raises(OwnershipError, match="is not a rehearsal cluster .*fake_gpu_real_cluster"):
@@ -400,11 +402,9 @@ def test_a_thousand_nodes_are_ready_within_a_minute(own_instance) -> None:
     info = cluster_lifecycle.present(own_instance("thousand", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         began = time.monotonic()
-        made = fake_nodes.present(client, fake_nodes.NodePoolSpec(1000), 120, print)
+        made = fake_nodes.present(client, node_pool.NodePoolSpec(1000), 120, print)
         seconds = time.monotonic() - began
-        assert made["gpus"] == 8000 and all(
-            fake_nodes.is_ready(one) for one in fake_nodes.list_pool(client, "fake-gpu")
-        )
+        assert made["gpus"] == 8000 and all(node_pool.is_ready(one) for one in fake_nodes.list_pool(client, "fake-gpu"))
         print(f"1,000 nodes ready after {seconds:.1f} s")
         # The target of the issue, for two cores that do nothing else.
         assert seconds <= 60

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -118,7 +118,7 @@ def wait_for_phases(client: Client, run_id: str, phases: dict[str, int]) -> None
 def test_logs_of_played_masters_are_collected_and_their_figures_read(
     client: Client, run_id: str, rehearsal: Any, tmp_path: Path
 ) -> None:
-    order = fake_nodes.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
+    order = node_pool.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
     fake_nodes.present(client, order, 240, lambda _line: None, False)
     played = training_simulation.simulate_training_job(1, 2, 1, {})
     training_simulation.write_log_file(

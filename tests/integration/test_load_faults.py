@@ -12,7 +12,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, World, final, wait_until_created, world_on
@@ -143,7 +143,7 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
     breakable: BreakableCluster, tmp_path: Path
 ) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
-        order = fake_nodes.NodePoolSpec(4, pool="breakable")
+        order = node_pool.NodePoolSpec(4, pool="breakable")
         fake_nodes.present(world.client, order, 240, support.quiet)
         access = world.client.access
         template = {"name": "job", "content": REAL}

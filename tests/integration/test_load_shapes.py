@@ -11,7 +11,7 @@ import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import SUSPENDED, World
 
@@ -57,7 +57,7 @@ def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def node(rehearsal: support.Rehearsal) -> Any:
-    order = fake_nodes.NodePoolSpec(2, pool="load-shapes")
+    order = node_pool.NodePoolSpec(2, pool="load-shapes")
     with rehearsal.client() as client:
         fake_nodes.present(client, order, 240, support.quiet)
         yield

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     deletion,
     diagnosis,
@@ -67,7 +67,7 @@ def kubeconfig(rehearsal_folder: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def client(kubeconfig: str) -> Iterator[Client]:
     with Client.from_kubeconfig(kubeconfig) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
         yield client
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import SUSPENDED, World
 
@@ -48,7 +48,7 @@ def definitions(*kinds: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def node(rehearsal: support.Rehearsal) -> Any:
-    order = fake_nodes.NodePoolSpec(2, pool="pod-ends")
+    order = node_pool.NodePoolSpec(2, pool="pod-ends")
     with rehearsal.client() as client:
         fake_nodes.present(client, order, 240, support.quiet)
         yield

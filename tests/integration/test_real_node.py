@@ -21,14 +21,14 @@ import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
-    go_toolchain,
+    go_build,
     instance_dir,
     instance_processes,
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"
@@ -174,7 +174,7 @@ def run_job(client: Client, name: str, script: str) -> str:
     "command",
     [
         # Flags as the program was built, or all packages are compiled again. vet reads all dependencies: minutes.
-        pytest.param(["test", "-vet=off", *go_toolchain.COMPILING, "."], id="unit tests"),
+        pytest.param(["test", "-vet=off", *go_build.COMPILING, "."], id="unit tests"),
         pytest.param(["vet", "."], id="vet", marks=pytest.mark.long),
     ],
 )
@@ -217,7 +217,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
             assert (pulled["there"], bool(pulled["seconds"])) == (there, not there)
 
         # A kubelet keeps GPUs that were added to the status of its node.
-        gpus = fake_nodes.NodePoolSpec(0, fake_nodes.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
+        gpus = node_pool.NodePoolSpec(0, node_pool.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
         assert fake_nodes.present(client, gpus, 120, support.quiet)["gpus_added_to"] == ["real-0"]
         wants = pod("trainer", "exit 0")
         wants["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}

@@ -25,7 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, kwok_on_real_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import (
+    fake_nodes,
+    kwok_on_real_cluster,
+    node_pool,
+)
 
 
 def wait_for(truth: Callable[[], Any], what: str, timeout: float = 240) -> Any:
@@ -49,7 +53,7 @@ def namespace(client: Client) -> Iterator[str]:
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     account = client.kind("v1", "ServiceAccount")
     wait_for(lambda: client.get(account, "default", name), "the default service account")
-    order = fake_nodes.NodePoolSpec(1, pool=name, labels={"only": name})
+    order = node_pool.NodePoolSpec(1, pool=name, labels={"only": name})
     fake_nodes.present(client, order, 240, support.quiet)
     yield name
     fake_nodes.absent(client, order, 240, support.quiet)
@@ -250,7 +254,7 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
 
 def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, other_marker: None) -> None:
     with pytest.raises(OwnershipError, match="is not a rehearsal cluster .* Nothing was changed"):
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(1, pool="never"), 240, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(1, pool="never"), 240, support.quiet)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     component_binaries,
-    component_spec,
+    component_selection,
     instance_processes,
     launch_plan,
 )
@@ -122,7 +122,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
     kinds, cache, program = tmp_path / "components", tmp_path / "cache" / "rehearsal", tmp_path / "bin" / "go"
     for folder in (kinds / "late", cache, program.parent):
         folder.mkdir(parents=True)
-    for one in (one for one in component_spec.load_all(support.COMPONENTS).values() if one.always):
+    for one in (one for one in component_selection.load_all(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
         made = component_binaries.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install, removal, specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
@@ -36,7 +36,7 @@ def client(rehearsal_folder: Path) -> Iterator[Client]:
     options = support.options(rehearsal_folder, "rhoai", components=["olm"])
     kubeconfig = cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
     with Client.from_kubeconfig(kubeconfig) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(2, pool="test-rhoai"), 60, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(2, pool="test-rhoai"), 60, support.quiet)
         yield client
     cluster_lifecycle.absent(support.options(rehearsal_folder, "rhoai", force=True), support.quiet)
 

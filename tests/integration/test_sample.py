@@ -19,7 +19,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
@@ -109,7 +109,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 ) -> None:
     cluster = BreakableCluster(own_instance("foreign", components=[]))
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(4, pool="foreign"), 240, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(4, pool="foreign"), 240, support.quiet)
         by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             sampler = follow(world, kubeconfig=world.through(proxy.port), label_selector="app=foreign")
@@ -145,7 +145,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 
 def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World, rehearsal: support.Rehearsal) -> None:
     log = Path(rehearsal.info["cluster"]["audit_log"])
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, *(job(f"earlier-{number}") for number in range(3)))
     time.sleep(1.5)
     begun = log.stat().st_size
@@ -170,7 +170,7 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
 def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap(
     world: World, rehearsal: support.Rehearsal
 ) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
     sampler = follow(world)
     loop = ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 5)
@@ -209,7 +209,7 @@ def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
 
 
 def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=foreign", preset="jobs")
     process = begin(*words, artifacts=artifacts, log=log, project="sample")
@@ -316,7 +316,7 @@ def test_a_load_may_create_its_kind_and_its_namespace_later(world: World) -> Non
 
 @pytest.mark.long
 def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, fake_nodes.NodePoolSpec(1, pool="sampled"), 240, support.quiet)
+    fake_nodes.present(world.client, node_pool.NodePoolSpec(1, pool="sampled"), 240, support.quiet)
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
     done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
     assert done.code != 0
@@ -329,7 +329,7 @@ def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own
     cluster = BreakableCluster(own_instance("foreign", components=["kueue"]))
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(10, pool="foreign"), 240, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(10, pool="foreign"), 240, support.quiet)
         by_kubectl(world.kubeconfig, world.namespace, *queue(world.namespace))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             words = options(world.through(proxy.port), world.namespace, preset="kueue", sample_duration=DURATION)

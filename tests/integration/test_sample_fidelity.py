@@ -19,7 +19,7 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from load_bench import REAL_TEMPLATE
 from load_world import world_on
 
@@ -130,7 +130,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool =
     info = cluster_lifecycle.present(own_instance("fidelity", components=[]), support.quiet)
     audit = Path(info["cluster"]["audit_log"])
     with world_on(info["kubeconfig"], folder) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(200 if page else 4), 120, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(200 if page else 4), 120, support.quiet)
         found = world.submit(
             count=count,
             arrival={"rate": rate},

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install, specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import play, run_dirs
@@ -29,7 +29,7 @@ def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     options = support.options(rehearsal_folder, "stack", components=["training-operator", "trainer", "olm"])
     made = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
+        fake_nodes.present(client, node_pool.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
     yield made
     cluster_lifecycle.absent(support.options(rehearsal_folder, "stack", force=True), support.quiet)
 

@@ -13,7 +13,7 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 from chain_truth import CHAINS, GANG, Chain, check_stages
 from load_world import World, world_on
@@ -60,7 +60,7 @@ def test_the_stages_meet_the_audit_log(own_instance: Any, tmp_path: Path, chain:
 def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: int) -> None:
     info = cluster_lifecycle.present(own_instance("sets", components=[chain.component]), support.quiet)
     with world_on(info["kubeconfig"], folder) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(20), 120, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(20), 120, support.quiet)
         found = submit_chain(world, chain, count, rate)
         assert found.get("counts", {}).get("succeeded") == count, found
         audit = Path(info["cluster"]["audit_log"])
@@ -94,7 +94,7 @@ def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instanc
         [{"kind": "Job", "content": pod, "parameters": parameters}], lambda _where, name: name
     )
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2), 120, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(2), 120, support.quiet)
         found = world.submit(
             count=10, arrival={"rate": 5}, wait=True, timeout=120, settle=2, templates=templates, stages=stages
         )
@@ -106,7 +106,7 @@ def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instanc
 def test_a_group_whose_pod_was_deleted_is_made_again_and_the_set_says_so(own_instance: Any, tmp_path: Path) -> None:
     info = cluster_lifecycle.present(own_instance("sets", components=["leader-worker-set"]), support.quiet)
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, fake_nodes.NodePoolSpec(2), 120, support.quiet)
+        fake_nodes.present(world.client, node_pool.NodePoolSpec(2), 120, support.quiet)
         submit_chain(world, CHAINS["LeaderWorkerSet"], 1, 1)
         pods = world.client.kind("v1", "Pod")
         before, _version = world.client.list(pods, world.namespace, "leaderworkerset.sigs.k8s.io/name")

@@ -19,12 +19,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     cluster_lifecycle,
     component_manifests,
     component_spec,
+    go_build,
     go_toolchain,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 RUNTIME = """
@@ -58,7 +59,7 @@ spec:
 def cluster(rehearsal_folder: Any) -> Iterator[support.Rehearsal]:
     options = support.options(rehearsal_folder, "trainer", components=["trainer"])
     info = cluster_lifecycle.present(options, print)
-    order = fake_nodes.NodePoolSpec(1, pool="trainer")
+    order = node_pool.NodePoolSpec(1, pool="trainer")
     found = support.Rehearsal(info["kubeconfig"], info)
     with found.client() as client:
         fake_nodes.present(client, order, 240, support.quiet)
@@ -165,7 +166,7 @@ def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: 
     (resolved,) = workload_files.templates_with_content([given], lambda _folder, name: name)
     template = templates.WorkloadTemplate(**resolved)
     toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
-    go_toolchain.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
+    go_build.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
     old = component_manifests.read_yaml_objects(tmp_path / "old.yml")
     for crds, field in ((old, "podTemplateOverrides"), (custom_resources.definitions("trainer"), "runtimePatches")):
         found = custom_resources.validators_of(crds)

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     cluster_status,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ci_job import Job, begin, ended
 from playbook import run_dirs
 
@@ -53,7 +53,7 @@ def cluster(options: cluster_lifecycle.RehearsalOptions) -> dict[str, Any]:
     """A control plane whose API server is up, with two nodes."""
     info = cluster_lifecycle.present(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
-        fake_nodes.present(client, fake_nodes.NodePoolSpec(2), 240, support.quiet, False)
+        fake_nodes.present(client, node_pool.NodePoolSpec(2), 240, support.quiet, False)
     return info
 
 

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
@@ -88,7 +88,7 @@ def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str,
 @pytest.fixture
 def nodes(world: World) -> Iterator[World]:
     """A world with a node on which pods run until they are deleted."""
-    pool = fake_nodes.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
+    pool = node_pool.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
     fake_nodes.present(world.client, pool, 240, support.quiet)
     yield world
     fake_nodes.absent(world.client, pool, 240, support.quiet)

@@ -22,7 +22,7 @@ import yaml
 from ansible_collections.kubernetes import core
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_binaries,
-    component_spec,
+    component_selection,
 )
 from common import ROOT, VENV
 
@@ -96,8 +96,8 @@ class Podman:
 
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
-        wanted = component_spec.load_all(rehearsal.COMPONENTS)
-        for one in component_spec.select_required_components(wanted, ["trainer"]):
+        wanted = component_selection.load_all(rehearsal.COMPONENTS)
+        for one in component_selection.select_required_components(wanted, ["trainer"]):
             entry = component_binaries.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]

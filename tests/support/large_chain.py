@@ -124,7 +124,7 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots, write_report
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
         write_timeline,
     )
@@ -158,7 +158,7 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
 
     def page() -> None:
         timeline_table.write_csv(timeline_table.read_timeline_jsonl(point / "timeline.jsonl"), point / "timeline.csv")
-        write_report.BANDS = False
+        draw_run_plots.BANDS = False
         write_report.write_report(str(top), template)
 
     yield f"plan, cut into {clients} parts" if clients > 1 else "plan", plan

@@ -15,7 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import load_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_selection,
+    component_spec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
 from . import project_role, setting_values, workload_kinds
@@ -131,7 +134,7 @@ def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
     """Return whether a real node is among these components of a rehearsal cluster, or those that they require."""
     places = [role / "files" / "kinds"]
     names = workload_kinds.components_with_kind_folders(components, project_role.COMPONENTS, places)
-    return component_spec.REAL_NODE_COMPONENT in component_spec.names_with_required(project_role.COMPONENTS, names)
+    return component_spec.REAL_NODE_COMPONENT in component_selection.names_with_required(project_role.COMPONENTS, names)
 
 
 def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:

@@ -38,8 +38,9 @@ from . import (
 )
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
 from .component_binaries import ComponentPrograms, program_paths_by_name
-from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
-from .component_spec import processes_of_components as processes_of
+from .component_selection import process_start_levels
+from .component_selection import processes_of_components as processes_of
+from .component_spec import ProcessSpec, RehearsalComponent
 from .instance_dir import InstanceMarker, InstancePaths, boot_time
 from .rehearsal_options import RehearsalOptions
 from .start_processes import GRACE, InstanceProcessStarter

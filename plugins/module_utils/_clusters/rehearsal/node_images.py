@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import binary_download, debian_packages
-from .component_binaries import verify_cached_checksums
+from .cached_checksums import verify_cached_checksums
 from .component_spec import ImageSpec, RehearsalComponent
 from .instance_dir import hold_file_lock
 

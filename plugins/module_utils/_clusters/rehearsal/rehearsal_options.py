@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import component_spec, component_versions, debian_packages
+from . import component_selection, component_versions, debian_packages
 from .component_binaries import ProgramSources
 from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
 from .instance_dir import InstancePaths
@@ -133,8 +133,8 @@ class RehearsalOptions:
 
         Raises InputError for an unknown name.
         """
-        known = component_spec.load_all(Path(self.components_dir))
-        chosen = component_spec.select_required_components(known, known if names is None else names)
+        known = component_selection.load_all(Path(self.components_dir))
+        chosen = component_selection.select_required_components(known, known if names is None else names)
         return [component_versions.apply_versions(component, self.versions, self.sources) for component in chosen]
 
     def select_checked(self, names: Iterable[str]) -> list[RehearsalComponent]:

@@ -18,8 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from . import component_binaries, component_manifests, instance_processes, launch_plan, node_images
 from .component_binaries import ComponentPrograms
-from .component_spec import ProcessSpec, RehearsalComponent, process_start_levels
-from .component_spec import processes_of_components as processes_of
+from .component_selection import process_start_levels
+from .component_selection import processes_of_components as processes_of
+from .component_spec import ProcessSpec, RehearsalComponent
 from .instance_dir import InstancePaths
 from .launch_plan import API_PORT, ProcessCommand
 

@@ -21,7 +21,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
-from .clocks import ClientClocks, ClockOffset
+from .client_clocks import ClientClocks
+from .clocks import ClockOffset
 
 #: (resource, namespace, name)
 Key = tuple[str, str, str]

@@ -19,9 +19,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import ONE
 
 from . import timeline_builder
-from .clocks import ONE, ClientClocks, parse_resource_version
+from .client_clocks import ClientClocks
+from .clocks import parse_resource_version
 from .gpu_accounting import CAUSES, share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .queue_recoveries import QueueCollector, find_queue_stages

@@ -17,7 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from .audit_log import IntervalNarrower
-from .clocks import ClientClocks, parse_resource_version
+from .client_clocks import ClientClocks
+from .clocks import parse_resource_version
 from .foreign_times import ForeignLoad, SeparateEtcd
 from .timeline_stages import OWN, StageReducer, TimelineStage
 

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 )
 
 from . import audit_log as audit_logs
-from .clocks import ClientClocks
+from .client_clocks import ClientClocks
 from .event_assignment import POD, EventReader, Witness
 from .foreign_times import ForeignLoad
 from .interval_assignment import IntervalAssignment

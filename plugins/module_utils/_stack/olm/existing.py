@@ -20,7 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import objects
-from .specs import CatalogOffer, OperatorSpec, choose_offer, is_of_major
+from .catalog_offer import CatalogOffer, choose_offer, is_of_major
+from .specs import OperatorSpec
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"

@@ -27,10 +27,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing, objects, readiness
+from .catalog_offer import CatalogOffer, choose_offer, example_from_csv
 from .existing import ExistingSubscription
 from .objects import OperatorObjectWriter, Say
 from .readiness import contains_all_fields, is_meant, is_ready, why_not_ready
-from .specs import CatalogOffer, OperandSpec, OperatorSpec, append_items, choose_offer, example_from_csv
+from .specs import OperandSpec, OperatorSpec, append_items
 
 
 def ensure_operand(

@@ -24,12 +24,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
+from .catalog_offer import CatalogOffer
 from .readiness import contains_all_fields
-from .specs import CatalogOffer, CreatedObjects, OperatorSpec
+from .specs import CreatedObjects, OperatorSpec
 
 MONITORING = "openshift.io/cluster-monitoring"
-
-
 V1ALPHA1 = "operators.coreos.com/v1alpha1"
 V1 = "operators.coreos.com/v1"
 

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     binary_download,
     component_binaries,
     component_spec,
+    go_build,
     go_toolchain,
 )
 
@@ -314,5 +315,5 @@ def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None
 
 def test_programs_that_go_names_itself_are_built_in_one_call() -> None:
     wanted = {"a": "x/cmd/a", "b": "x/cmd/b", "etcd": "x/server", "local": "."}
-    found = go_toolchain.build_targets(wanted)
+    found = go_build.build_targets(wanted)
     assert found == [("", ["x/cmd/a", "x/cmd/b"]), ("etcd", ["x/server"]), ("local", ["."])]

@@ -19,8 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     binary_download,
     component_binaries,
+    component_selection,
     component_spec,
-    go_toolchain,
+    go_build,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
@@ -114,8 +115,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             (fresh / "bin" / name).write_text("built")
         return "built"
 
-    monkeypatch.setattr(go_toolchain, "build_all", build)
-    monkeypatch.setattr(go_toolchain, "check_room", lambda *_all: None)
+    monkeypatch.setattr(go_build, "build_all", build)
+    monkeypatch.setattr(go_build, "check_room", lambda *_all: None)
     monkeypatch.setattr(binary_download, "ANSWER_TIMEOUT", 0.5)
     return names
 
@@ -225,7 +226,7 @@ def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publ
 
 
 def test_the_published_programs_are_those_without_source_of_ours() -> None:
-    known = component_spec.load_all(COMPONENTS)
+    known = component_selection.load_all(COMPONENTS)
     published = {name: one for name, one in known.items() if one.build.published}
     assert set(published) >= {"control-plane", "etcd", "kwok"}
     for one in published.values():

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.fa
     jain_fairness_index,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
 from hypothesis import given
 from hypothesis import strategies as st
 from scheduled_points import GPU, pod, world
@@ -74,12 +74,12 @@ def test_work_is_lost_from_the_start_of_a_pod_until_it_was_preempted_or_failed()
 
 
 def test_the_plot_has_the_shares_of_several_queues(tmp_path: Path) -> None:
-    plot = write_report.draw_point_plot(crowded(), "shares", tmp_path / "shares", "point 1")
+    plot = draw_run_plots.draw_point_plot(crowded(), "shares", tmp_path / "shares", "point 1")
     assert plot and plot.alt.endswith("a: at most 100 %, entitled to 50 %. b: at most 25 %, entitled to 50 %.")
     rows = plot.data.read_text().splitlines() if plot.data else []
     assert {"held,b,10,25", "waiting,b,5,25", "entitlement,b,0,50"} <= {*rows}
     one = world([{"sent": 0, "ended": 9}], [pod(0, 1, 2, 9)])
-    assert write_report.draw_point_plot(one, "shares", tmp_path / "one") is None
+    assert draw_run_plots.draw_point_plot(one, "shares", tmp_path / "one") is None
 
 
 def test_fairness_looks_at_the_time_in_which_both_queues_want_something() -> None:

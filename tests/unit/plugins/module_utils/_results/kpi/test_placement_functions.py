@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import placement_functions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
 from scheduled_points import GPU, pod, world
 
 # Both racks have the same name: they are in different blocks.
@@ -81,9 +81,9 @@ def test_without_a_stated_topology_there_is_no_level_and_no_figure(spread: Point
 
 
 def test_the_plot_has_each_gang_and_each_step(spread: PointData, tmp_path) -> None:
-    plot = write_report.draw_point_plot(spread, "placement", tmp_path / "placement", "point 1")
+    plot = draw_run_plots.draw_point_plot(spread, "placement", tmp_path / "placement", "point 1")
     assert plot and "point 1" in plot.title and "rack: 1.50 domains a gang, fragmentation 12.5 %." in plot.alt
     rows = plot.data.read_text().splitlines()
     assert rows[0] == "curve,level,since_start_s,value"
     assert "domains,rack,1,2" in rows and "largest free slot,rack,10,4" in rows and "fragmentation,rack,0,25" in rows
-    assert write_report.draw_point_plot(world([{"sent": 0, "ended": 9}], []), "placement", tmp_path / "none") is None
+    assert draw_run_plots.draw_point_plot(world([{"sent": 0, "ended": 9}], []), "placement", tmp_path / "none") is None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import matrix_plots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import effect_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
 RANK = "fine_tuning_hyper_parameters.r"
@@ -29,7 +29,7 @@ def point(top: Path, number: str, settings: dict[str, Any], *speeds: float, simu
     figures = [{SPEED: one, RUNTIME: 100 / one} for one in speeds]
     rows = [{"index": n, "pod": f"p{n}", "figures": one, "simulated": simulated} for n, one in enumerate(figures)]
     if rows:
-        files.write_lines(folder / matrix_plots.FILE, rows, "training/1")
+        files.write_lines(folder / effect_plots.FILE, rows, "training/1")
     found = Point(number, folder, {"status": "passed", "matrix": settings, "settings": settings})
     found.kpis = [kpi(SPEED, "higher"), kpi(SPEED, "higher", per="gpu"), kpi(RUNTIME, "lower")]
     return found
@@ -47,7 +47,7 @@ def test_each_figure_has_a_plot_with_a_line_for_each_value(tmp_path: Path, simul
         point(tmp_path, "002", {RANK: 16}, 5.0, 5.5, simulated=simulated),
         point(tmp_path, "003", {RANK: 64}, 2.0, 2.2, simulated=simulated),
     ]
-    plots = matrix_plots.draw_effects(points, tmp_path)
+    plots = effect_plots.draw_effects(points, tmp_path)
     assert [one.path.name for one in plots] == [f"effects_{SPEED}.png", f"effects_{RUNTIME}.png"]
     speed = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert [(one["setting"], one["from"], one["to"], one["change"]) for one in speed] == [
@@ -63,23 +63,23 @@ def test_attempts_at_a_point_count_together_and_what_failed_does_not(tmp_path: P
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "001-2", {RANK: 4}, 11.0)]
     points += [point(tmp_path, "002", {RANK: 16}, 20.0), point(tmp_path, "002-2", {RANK: 16}, 1.0)]
     points[-1].record["status"] = "failed"
-    plots = matrix_plots.draw_effects(points, tmp_path)
+    plots = effect_plots.draw_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert only["jobs"] == "3" and only["low_95"] and len(plots) == 2
 
 
 def test_one_job_at_each_point_gives_a_change_without_an_interval(tmp_path: Path) -> None:
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "002", {RANK: 16}, 20.0)]
-    plots = matrix_plots.draw_effects(points, tmp_path)
+    plots = effect_plots.draw_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert (only["change"], only["low_95"], only["high_95"]) == ("100", "", "")
     assert "+100 %, without an interval (1 pair of points, 2 jobs)" in plots[0].alt
 
 
 def test_without_a_matrix_of_trainings_nothing_is_drawn(tmp_path: Path) -> None:
-    assert matrix_plots.draw_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
+    assert effect_plots.draw_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
     assert (
-        matrix_plots.draw_effects([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []
+        effect_plots.draw_effects([point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path) == []
     )
 
 
@@ -104,7 +104,7 @@ def test_a_matrix_over_a_seed_shows_what_its_last_setting_costs_at_each_value_of
         for seed, pods, kind in ORDER
     }
     entry, points = repeated(tmp_path, cost)
-    (plot,) = matrix_plots.draw_repeated_effects([entry], points, tmp_path)
+    (plot,) = effect_plots.draw_repeated_effects([entry], points, tmp_path)
     rows = rows_of(tmp_path / "effects_time.csv")
     assert [(row["from"], row["to"], row["at"], row["pairs_of_points"], row["unit"]) for row in rows] == [
         ("Job", "TrainJob", "workload_scale_workers = 0", "3", "s"),
@@ -119,16 +119,16 @@ def test_a_matrix_over_a_seed_shows_what_its_last_setting_costs_at_each_value_of
 def test_without_repetitions_there_are_no_such_effects(tmp_path: Path) -> None:
     once = {place: 1.0 for place in ORDER if place[0] == 1}
     entry, points = repeated(tmp_path / "once", once)
-    assert matrix_plots.draw_repeated_effects([entry], points, tmp_path) == []
+    assert effect_plots.draw_repeated_effects([entry], points, tmp_path) == []
     entry, points = repeated(tmp_path / "failed", dict.fromkeys(ORDER, 1.0))
     for failed in points[4:]:
         failed.record["status"] = "failed"
-    assert matrix_plots.draw_repeated_effects([entry], points, tmp_path) == []
+    assert effect_plots.draw_repeated_effects([entry], points, tmp_path) == []
 
 
 def test_points_that_ran_several_versions_at_the_same_settings_are_not_compared(tmp_path: Path) -> None:
     entry, points = repeated(tmp_path, dict.fromkeys(ORDER, 1.0))
     for number, each in enumerate(points):
         each.ran = {"operators": {"kueue": "1" if number < 6 or each.settings[PODS] else "2"}}
-    matrix_plots.draw_repeated_effects([entry], points, tmp_path)
+    effect_plots.draw_repeated_effects([entry], points, tmp_path)
     assert {row["at"] for row in rows_of(tmp_path / "effects_time.csv")} == {"workload_scale_workers = 7"}

@@ -15,11 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.sa
     latency_by_load_step,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
+    draw_run_plots,
     matrix_plots,
     plot_canvas,
     progress_plots,
     stage_plots,
-    write_report,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.progress_plots import (
     draw_cluster_occupancy,
@@ -37,7 +37,7 @@ def mixed_data(mixed):
     "name",
     [
         name
-        for name in write_report.POINT_PLOTS
+        for name in draw_run_plots.POINT_PLOTS
         if name
         not in (
             *("metrics", "saturation", "loss", "rate", "requests", "gaps", "ranks", "gpu_seconds"),
@@ -46,7 +46,7 @@ def mixed_data(mixed):
     ],
 )
 def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
-    plot = write_report.draw_point_plot(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
+    plot = draw_run_plots.draw_point_plot(mixed_data, name, tmp_path / name, "point 7, first 3 of 12 workloads", 160)
     assert "point 7, first 3 of 12 workloads" in plot.title
     rows = list(csv.reader(plot.data.open()))
     assert len(rows) > 3 and {len(row) for row in rows} == {len(rows[0])}
@@ -54,7 +54,7 @@ def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
 
 
 def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
-    assert write_report.draw_point_plot(mixed_data, "metrics", tmp_path / "x") is None
+    assert draw_run_plots.draw_point_plot(mixed_data, "metrics", tmp_path / "x") is None
 
 
 @pytest.mark.parametrize("jobs", [2, 9])
@@ -66,25 +66,25 @@ def test_the_loss_of_each_job_is_drawn_over_its_steps(mixed_data, tmp_path, jobs
     ]
     without = {"index": jobs, "pod": "none", "simulated": True, "figures": {}}
     data = PointData(mixed_data.table, PointExtras([*rows, without]))
-    plot = write_report.draw_point_plot(data, "loss", tmp_path / "loss", "point 7")
+    plot = draw_run_plots.draw_point_plot(data, "loss", tmp_path / "loss", "point 7")
     assert plot.title == "Loss of the trainings – SIMULATED – point 7"
     head, *found = csv.reader(plot.data.open())
     assert head == ["job", "step", "loss"] and len(found) == 3 * jobs
     assert "median 3 at first, 1.50 at last" in plot.alt
     assert (
-        write_report.draw_point_plot(PointData(mixed_data.table, PointExtras([without])), "loss", tmp_path / "x")
+        draw_run_plots.draw_point_plot(PointData(mixed_data.table, PointExtras([without])), "loss", tmp_path / "x")
         is None
     )
 
 
 def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, tmp_path):
-    assert write_report.draw_point_plot(mixed_data, "saturation", tmp_path / "x") is None
+    assert draw_run_plots.draw_point_plot(mixed_data, "saturation", tmp_path / "x") is None
 
 
 def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path):
     table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
     data = PointData(table, PointExtras(steps=((4.0, 5.0), (8.0, 5.0), (16.0, 5.0))))
-    plot = write_report.draw_point_plot(data, "saturation", tmp_path / "x", "point 3")
+    plot = draw_run_plots.draw_point_plot(data, "saturation", tmp_path / "x", "point 3")
     assert plot.title == "Saturation – point 3"
     head, *rows = csv.reader(plot.data.open())
     assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
@@ -101,7 +101,7 @@ def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path)
 
 
 def test_saturation_comes_first():
-    assert list(write_report.POINT_PLOTS)[:2] == ["rate", "saturation"], "a point has at most one of them"
+    assert list(draw_run_plots.POINT_PLOTS)[:2] == ["rate", "saturation"], "a point has at most one of them"
 
 
 def beyond(made):

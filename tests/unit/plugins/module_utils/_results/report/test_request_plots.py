@@ -7,7 +7,7 @@ import csv
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import point_data, read_point_data
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import request_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from request_files import RUN, request, write_requests
@@ -25,7 +25,7 @@ def drawn(tmp_path_factory):
     run = run_reader.read_run_directory(folder.parents[1])
     table = request_timeline.build_timeline(folder, RUN, "001")
     data = point_data.PointData(table, read_point_data.extras_for_plots(run, run.points[0], table, []))
-    plots = {name: write_report.draw_point_plot(data, name, folder / name) for name in ("rate", "requests", "gaps")}
+    plots = {name: draw_run_plots.draw_point_plot(data, name, folder / name) for name in ("rate", "requests", "gaps")}
     return {**plots, "table": table}
 
 
@@ -54,4 +54,4 @@ def test_every_gap_is_in_the_heat_map(drawn):
 def test_other_points_have_no_plots_of_requests(drawn, tmp_path):
     others = point_data.PointData(drawn["table"])
     for name in ("rate", "requests", "gaps"):
-        assert write_report.draw_point_plot(others, name, tmp_path / name) is None
+        assert draw_run_plots.draw_point_plot(others, name, tmp_path / name) is None

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     specs,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import CatalogOffer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.catalog_offer import CatalogOffer
 from hypothesis import given
 from hypothesis import strategies as st
 

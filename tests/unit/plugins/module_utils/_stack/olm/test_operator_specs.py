@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import objects, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import catalog_offer, objects, specs
 
 NFD = {"package": "nfd", "namespace": "openshift-nfd"}
 MODES = [
@@ -48,19 +48,19 @@ def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str
 
 
 def test_without_a_version_the_newest_of_the_default_channel_is_chosen() -> None:
-    offer = specs.choose_offer(one(), [manifest()])
+    offer = catalog_offer.choose_offer(one(), [manifest()])
     assert (offer.channel, offer.csv, offer.watches) == ("stable", "nfd.v4.18.0", "own")
     assert offer.newest and offer.kinds == ("things.example.com",)
 
 
 @pytest.mark.parametrize("version", ["4.17.0", "v4.17.0", "nfd.v4.17.0"])
 def test_a_version_may_be_a_number_with_or_without_v_or_the_name_of_a_csv(version: str) -> None:
-    offer = specs.choose_offer(one(version=version), [manifest()])
+    offer = catalog_offer.choose_offer(one(version=version), [manifest()])
     assert offer.csv == "nfd.v4.17.0" and not offer.newest
 
 
 def test_without_entries_in_a_catalog_the_name_of_a_version_follows_the_newest() -> None:
-    assert specs.choose_offer(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
+    assert catalog_offer.choose_offer(one(version="4.16.2"), [manifest(entries=False)]).csv == "nfd.v4.16.2"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_unknown_channel_or_version_is_refused_with_the_nearest_name(
     more: dict[str, Any], catalogs: list[str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        specs.choose_offer(one(**more), [manifest(each) for each in catalogs])
+        catalog_offer.choose_offer(one(**more), [manifest(each) for each in catalogs])
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ def test_a_version_makes_install_plans_wait_for_approval() -> None:
 
 def test_operators_in_openshift_operators_watch_all_namespaces() -> None:
     modes = [{"type": "OwnNamespace", "supported": True}, {"type": "AllNamespaces", "supported": True}]
-    assert specs.choose_offer(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
+    assert catalog_offer.choose_offer(one(namespace="openshift-operators"), [manifest(modes=modes)]).watches == "all"
 
 
 def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
     csv = {
         "metadata": {"name": "nfd.v1", "annotations": {"alm-examples": json.dumps([{"kind": "A"}, {"kind": "Bee"}])}}
     }
-    assert specs.example_from_csv(csv, "Bee") == {"kind": "Bee"}
+    assert catalog_offer.example_from_csv(csv, "Bee") == {"kind": "Bee"}
     with pytest.raises(InputError, match=r"no example of kind Be \(did you mean 'Bee'\?\); it has A, Bee"):
-        specs.example_from_csv(csv, "Be")
+        catalog_offer.example_from_csv(csv, "Be")
 
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
@@ -133,8 +133,8 @@ def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
 
 
 def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -> None:
-    own = specs.choose_offer(one(), [manifest()])
-    everything = specs.choose_offer(
+    own = catalog_offer.choose_offer(one(), [manifest()])
+    everything = catalog_offer.choose_offer(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
     )
     group = objects.operator_group(one(), own, "run-0001")
@@ -145,7 +145,7 @@ def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -
 
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
-    offer = specs.choose_offer(one(version="4.17.0"), [manifest()])
+    offer = catalog_offer.choose_offer(one(version="4.17.0"), [manifest()])
     subscription = objects.subscription_manifest(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
     assert objects.differing_spec_fields(found, subscription) == []
@@ -155,11 +155,11 @@ def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
 
 
 def test_a_channel_of_another_major_version_is_refused() -> None:
-    assert specs.choose_offer(one(major="4"), [manifest()]).csv == "nfd.v4.18.0"
+    assert catalog_offer.choose_offer(one(major="4"), [manifest()]).csv == "nfd.v4.18.0"
     with pytest.raises(
         InputError, match="channel stable has nfd.v4.18.0, which is not version 3; .* channels fast, stable"
     ):
-        specs.choose_offer(one(major="3"), [manifest()])
+        catalog_offer.choose_offer(one(major="3"), [manifest()])
 
 
 def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> None:
@@ -169,9 +169,9 @@ def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> No
         "objects": [{"api_version": "v1", "kind": "ConfigMap", "namespace": "kube-system", "names": ["thing"]}],
     }
     operator = one(creates=asked)
-    made = objects.subscription_manifest(operator, specs.choose_offer(operator, [manifest()]), "run-0001")
+    made = objects.subscription_manifest(operator, catalog_offer.choose_offer(operator, [manifest()]), "run-0001")
     assert objects.created_objects(made) == specs.CreatedObjects(**asked)
-    plain = objects.subscription_manifest(one(), specs.choose_offer(one(), [manifest()]), "run-0001")
+    plain = objects.subscription_manifest(one(), catalog_offer.choose_offer(one(), [manifest()]), "run-0001")
     assert "annotations" not in plain["metadata"]
     assert objects.created_objects(plain) == specs.CreatedObjects()
 
