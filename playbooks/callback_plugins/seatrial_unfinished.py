@@ -17,7 +17,11 @@ from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, role_call, terminal_output
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
+    interrupted_run,
+    role_call_record,
+    terminal_output,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     project_role,
@@ -64,7 +68,7 @@ class CallbackModule(CallbackBase):
         self._watch = interrupted_run.RunWatch(self._display.display)
         self._watch.install()
         awx.export_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
-        self._calls = role_call.FailedCalls()
+        self._calls = role_call_record.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         """Refuse to skip what opens a run; make extra variables what the user gave, before a task uses them."""

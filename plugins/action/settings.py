@@ -15,7 +15,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -47,7 +47,7 @@ class ActionModule(SeatrialAction):
             extra = {**extra_vars, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             if arguments["step_dir"]:
-                return role_call.check_recorded_call(Path(arguments["step_dir"]), known)
+                return role_call_record.check_recorded_call(Path(arguments["step_dir"]), known)
             also = project_role.additional_entry_points(known.role, arguments["also"])
             of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
             session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])

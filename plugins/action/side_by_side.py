@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.side_by_side import SideBySideAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.run_members_concurrently import (
+    SideBySideAction,
+)
 
 
 class ActionModule(SideBySideAction):

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call, run_directory
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, run_directory
 
 
 class ActionModule(SeatrialAction):
@@ -27,7 +27,7 @@ class ActionModule(SeatrialAction):
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
         path = run_directory.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
         if self._task._role is not None:
-            role_call.write_call_record(
+            role_call_record.write_call_record(
                 path, self._task._role, task_vars, self._templar.template, sys.argv, self._loader
             )
         Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")

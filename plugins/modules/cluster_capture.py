@@ -31,8 +31,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._export.secrets
   - perfscale.seatrial._run
   - perfscale.seatrial._run.objects
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

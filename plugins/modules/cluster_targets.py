@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._run
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: full

@@ -24,8 +24,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._export.s3
   - perfscale.seatrial._export.secrets
   - perfscale.seatrial._run
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

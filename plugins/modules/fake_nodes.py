@@ -22,8 +22,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

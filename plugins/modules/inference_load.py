@@ -23,8 +23,8 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._inference
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

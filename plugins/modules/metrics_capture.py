@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._metrics
   - perfscale.seatrial._run
   - perfscale.seatrial._run.points
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: none

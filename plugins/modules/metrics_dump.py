@@ -22,8 +22,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._export.ca_file
   - perfscale.seatrial._metrics
   - perfscale.seatrial._run
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

@@ -20,7 +20,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: full

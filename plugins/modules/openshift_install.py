@@ -20,8 +20,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._openshift.bundle
   - perfscale.seatrial._run.expires
   - perfscale.seatrial._run.owner
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: partial

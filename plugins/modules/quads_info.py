@@ -22,8 +22,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._quads.server
   - perfscale.seatrial._quads.which
   - perfscale.seatrial._quads.inventory
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

@@ -24,8 +24,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._quads
   - perfscale.seatrial._quads.search
   - perfscale.seatrial._quads.server
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

@@ -17,8 +17,8 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._redfish
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

@@ -25,8 +25,8 @@ requirements:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._rehearsal
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

@@ -39,7 +39,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._history.judging
   - perfscale.seatrial._run
   - perfscale.seatrial._run.points
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: none

@@ -25,7 +25,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._export.ca_file
   - perfscale.seatrial._history
   - perfscale.seatrial._history.judging
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: none

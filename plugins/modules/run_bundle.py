@@ -21,7 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._export.secrets
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

@@ -19,7 +19,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.internal
   - perfscale.seatrial._cluster.nodes_ready
   - perfscale.seatrial._run
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: full

@@ -20,7 +20,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._run
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 options:
   all_points:
     description: Whether to write the files of every point, and not only of those whose workloads went through Run:ai.

@@ -20,7 +20,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: full

@@ -24,9 +24,9 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._cluster.pod
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
-  - perfscale.seatrial._storage
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
+  - perfscale.seatrial._volume_job
 attributes:
   check_mode:
     support: partial
@@ -257,7 +257,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_files, storage_volume, volume_job
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
+    fetch_volume_files,
+    storage_volume,
+    volume_job,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec, VolumeClaim
 
@@ -354,7 +358,7 @@ def main() -> None:
 def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
     """Fetch files of the volume; return the module's result."""
     say = step.reporter(params["progress_file"], "files")
-    spec = fetch_files.FetchSpec(
+    spec = fetch_volume_files.FetchSpec(
         params["namespace"],
         params["claim"],
         params["run_id"],
@@ -369,12 +373,12 @@ def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
         tuple(params["tolerations"]),
         params["service_account"],
     )
-    fetch_files.check_fetch(spec)
+    fetch_volume_files.check_fetch(spec)
     # Cleanup reads from these which kinds the run created, if it may not list all of them.
     step.manifest("files", volume_job.job_manifests(spec.job(0)))
     with step.timed("wait", "files"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
-        result = fetch_files.fetch_files(client, spec, say)
-    summary = fetch_files.format_files(result)
+        result = fetch_volume_files.fetch_volume_files(client, spec, say)
+    summary = fetch_volume_files.format_files(result)
     say(summary)
     listed = {key: result[key] for key in ("files", "left_out", "unmatched")}
     document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}

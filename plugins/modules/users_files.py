@@ -18,9 +18,9 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._collect
+  - perfscale.seatrial._s3_collection
   - perfscale.seatrial._run.point
-  - perfscale.seatrial._step
+  - perfscale.seatrial._step_directory
 attributes:
   check_mode:
     support: none

@@ -25,10 +25,10 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
-  - perfscale.seatrial._collect
+  - perfscale.seatrial._s3_collection
   - perfscale.seatrial._run.point
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

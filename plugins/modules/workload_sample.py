@@ -27,8 +27,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._cluster
   - perfscale.seatrial._run.point
   - perfscale.seatrial._workload
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: none

@@ -25,8 +25,8 @@ extends_documentation_fragment:
   - perfscale.seatrial._run.point
   - perfscale.seatrial._workload
   - perfscale.seatrial._workload.load
-  - perfscale.seatrial._step
-  - perfscale.seatrial._step.progress
+  - perfscale.seatrial._step_directory
+  - perfscale.seatrial._step_directory.progress
 attributes:
   check_mode:
     support: full

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at_path
 
-from . import captured_state, dynamic_objects
+from . import capture_contents, dynamic_objects
 from .capture_files import CaptureFiles
 
 FOLDER, INDEX, STATE = "capture", "index.json", "state.json"
@@ -148,9 +148,9 @@ class _ClusterReader:
             "versions": self._part("versions", lambda: _platform_versions(client, stack)) or {},
             "operators": parts.get("operators", {}),
             "images": parts.get("images", {}),
-            "nodes": captured_state.summarize_nodes(seen.nodes or ()),
-            "restarts": captured_state.pod_restart_counts(pods.values()),
-            "stack": captured_state.summarize_tested_components(stack),
+            "nodes": capture_contents.summarize_nodes(seen.nodes or ()),
+            "restarts": capture_contents.pod_restart_counts(pods.values()),
+            "stack": capture_contents.summarize_tested_components(stack),
         }
         self.files.document(STATE, state, "captured_state/1")
         self.files.objects("stack.jsonl", stack)
@@ -201,8 +201,8 @@ class _ClusterReader:
     def _dynamic(self, client: Client, point: Path | None) -> list[dict[str, Any]]:
         """Return the objects of the stack, and write those of the workloads, all of arbitrary kinds."""
         served = {(kind.api_version.rpartition("/")[0], kind.kind): kind for kind in client.kinds()}
-        kinds = [served[key] for key in captured_state.STACK if key in served]
-        workloads = self._part("workloads", lambda: captured_state.kinds_of_point(point)) if point else []
+        kinds = [served[key] for key in capture_contents.STACK if key in served]
+        workloads = self._part("workloads", lambda: capture_contents.kinds_of_point(point)) if point else []
         if not kinds and not workloads:
             return []
         stack: list[dict[str, Any]] = []
@@ -218,14 +218,14 @@ class _ClusterReader:
     def _workloads(
         self,
         dynamic: dynamic_objects.DynamicObjects,
-        stages: captured_state.KindStages,
+        stages: capture_contents.KindStages,
         served: Mapping[tuple[str, str], ServedKind],
     ) -> None:
         groups = [api_version.rpartition("/")[0] for api_version in stages.api_versions]
         kind = next((served[group, stages.kind] for group in groups if (group, stages.kind) in served), None)
         if kind is None:
             return
-        chosen = captured_state.ChosenWorkloads(stages)
+        chosen = capture_contents.ChosenWorkloads(stages)
         selector = f"{run_labels.RUN}={self.spec.run_id},{run_labels.POINT}={self.spec.point}"
 
         def read() -> None:

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
     past_runs,
-    repetition,
+    repeat_until_decided,
     schedule_log,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
@@ -285,7 +285,7 @@ def next_attempt_deciders(
 ) -> list[AttemptChooser]:
     """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
     spent = schedule_log.seconds_spent_on_attempts(schedule_log.read_schedule_lines(run_dir), format_utc_timestamp())
-    repeated, bisected = repetition.parse_repeat_keyword(repeat), bisection.parse_bisect_keyword(bisect)
+    repeated, bisected = repeat_until_decided.parse_repeat_keyword(repeat), bisection.parse_bisect_keyword(bisect)
     if bisected:
 
         def note(document: dict[str, Any]) -> None:
@@ -296,7 +296,7 @@ def next_attempt_deciders(
                 bisected, lambda name: read_attempt_figure(run_dir, name, bisected.kpi), spent, note
             )
         ]
-    return [repetition.create_attempt_chooser(repeated, kpis, spent)] if repeated else []
+    return [repeat_until_decided.create_attempt_chooser(repeated, kpis, spent)] if repeated else []
 
 
 def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> tuple[float | None, float | None]:

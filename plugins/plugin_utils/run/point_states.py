@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     next_point,
-    repetition,
+    repeat_until_decided,
     schedule_log,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
@@ -113,14 +113,16 @@ def time_left(run_dir: Path | None, states: Iterable[str]) -> str:
 
 
 #: Results of a figure, by history or by limit, that leave it undecided.
-UNDECIDED = (*repetition.UNDECIDED, "not measured")
+UNDECIDED = (*repeat_until_decided.UNDECIDED, "not measured")
 
 
 def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
     asked = next_point.parse_redo(raw, points)
     unclear = inconclusive_points(run_dir) if next_point.INCONCLUSIVE in asked else set()
-    repeats = bool(run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repetition.KEYWORD))
+    repeats = bool(
+        run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
+    )
     return next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats)
 
 

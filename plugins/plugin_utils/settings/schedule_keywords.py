@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     judge_run,
     limits,
     next_point,
-    repetition,
+    repeat_until_decided,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 
@@ -62,7 +62,10 @@ def bisect_keyword_of_request(request: RequestedSettings) -> dict[str, Any]:
 
 def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong word. roles: their folders by name."""
-    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
+    repeat, bisect = (
+        repeat_until_decided.parse_repeat_keyword(effective.repeat),
+        bisection.parse_bisect_keyword(effective.bisect),
+    )
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
     if most_attempts(effective) > matrix_points.MOST_POINTS and repeat:
@@ -81,7 +84,10 @@ def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[st
 
 def most_attempts(effective: EffectiveSettings) -> int:
     """Return how many attempts a run makes at most without ``redo``."""
-    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
+    repeat, bisect = (
+        repeat_until_decided.parse_repeat_keyword(effective.repeat),
+        bisection.parse_bisect_keyword(effective.bisect),
+    )
     if bisect:
         return max(bisect.most, len(effective.points))
     return len(effective.points) * (repeat.most if repeat else 1)
@@ -96,7 +102,10 @@ def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
 
 def most_text(effective: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
-    repeat, bisect = repetition.parse_repeat_keyword(effective.repeat), bisection.parse_bisect_keyword(effective.bisect)
+    repeat, bisect = (
+        repeat_until_decided.parse_repeat_keyword(effective.repeat),
+        bisection.parse_bisect_keyword(effective.bisect),
+    )
     word = repeat or bisect
     if word is None:
         return ""

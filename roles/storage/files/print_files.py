@@ -5,7 +5,7 @@
 
     python3 program.py specification.json
 
-The specification is written by module fetch_files. Printed is one JSON dictionary per line: ``piece`` (a part of a
+The specification is written by module storage_volume. Printed is one JSON dictionary per line: ``piece`` (a part of a
 file), ``file`` (name, size, checksum), ``left_out`` (beyond the limit), ``unmatched`` (a pattern), ``end`` (number of
 pieces). A kubelet keeps only the end of a long log, so one call prints ``count`` pieces, from ``first`` on.
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .comparison_schemas import COMPARISON
-from .finding_schemas import FINDINGS
+from .failure_and_answer_schemas import FINDINGS
 from .lease_schema import LEASE
 from .load_schemas import LOAD
 from .point_schemas import POINT

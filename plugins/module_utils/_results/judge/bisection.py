@@ -23,7 +23,7 @@ from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.group_comparison import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step
 from ..statistics.readings import INCONCLUSIVE, PASS
-from . import repetition, schedule_log
+from . import repeat_until_decided, schedule_log
 from .next_point import FAILED, PASSED, AttemptChooser, PlannedPoint, PointAttempt, ScheduleFinished, ScheduleState
 from .overall_verdict import INVALID
 
@@ -86,7 +86,7 @@ def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
         return None
     if not isinstance(raw, Mapping):
         raise InputError(f"{KEYWORD} needs a dictionary with over, values and kpi, got {raw!r}")
-    repetition.check_keys(raw, KEYWORD, KEYS)
+    repeat_until_decided.check_keys(raw, KEYWORD, KEYS)
     for key in ("over", "kpi"):
         if not isinstance(raw.get(key), str) or not raw[key]:
             raise InputError(f"{KEYWORD}: {key} needs a name; give it by -e {key}=…")
@@ -102,7 +102,10 @@ def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
         raise InputError(f"values: {formats.setting_text(twice)} is given twice")
-    least, most = _parse_step_probability(raw.get("least", LEAST)), repetition.parse_count(raw, KEYWORD, "max", MOST)
+    least, most = (
+        _parse_step_probability(raw.get("least", LEAST)),
+        repeat_until_decided.parse_count(raw, KEYWORD, "max", MOST),
+    )
     budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
     return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_schemas import PLACES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.failure_and_answer_schemas import PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 

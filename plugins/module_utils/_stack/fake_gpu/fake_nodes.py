@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import added_gpus, fake_gpu_operator, kwok_on_real_cluster, resource_slices
+from . import fake_gpu_operator, kwok_on_real_cluster, node_status_gpus, resource_slices
 from .fake_gpu_operator import NODE_LABELS
 from .node_pool import NodePoolSpec, compute_pool_changes, is_ready, owner_run_id, requested_node_names
 
@@ -131,8 +131,8 @@ def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, chec
         raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
     # The product of a machine's GPUs must not name what is not there.
     product = run_labels.SIMULATED_PRODUCT + spec.shape.product
-    labels = added_gpus.gpu_node_labels(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
-    return added_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
+    labels = node_status_gpus.gpu_node_labels(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
+    return node_status_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
 
 
 def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
@@ -175,7 +175,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
     """Remove the nodes of a pool and the GPUs that belong to the run (without a run: to no run)."""
     spec.check()
     operator = fake_gpu_operator.absent(client, spec.run_id, timeout, say, check)
-    freed = added_gpus.absent(client, spec.run_id, check, NODE_LABELS)
+    freed = node_status_gpus.absent(client, spec.run_id, check, NODE_LABELS)
     if freed:
         say(f"removing simulated GPUs from {formats.format_count(len(freed), 'node')}")
     nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
-from . import added_gpus, kwok_on_real_cluster, node_topology
+from . import kwok_on_real_cluster, node_status_gpus, node_topology
 from .fake_gpu_operator import FakeGpuOperatorSpec
 from .kwok_on_real_cluster import FakeNodePermission
 from .node_topology import TopologyLevel
@@ -96,7 +96,7 @@ def node_manifest(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     room = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
-        labels |= added_gpus.gpu_node_labels(shape.gpus, shape.product, shape.gpu_memory_mib)
+        labels |= node_status_gpus.gpu_node_labels(shape.gpus, shape.product, shape.gpu_memory_mib)
     placed = node_topology.topology_labels(spec.topology, name)
     return {
         "apiVersion": "v1",

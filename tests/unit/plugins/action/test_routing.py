@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.action import (
     _progress,
-    _user_files,
+    _run_with_user_paths,
     results,
     results_source,
     topsail_presets,
@@ -141,9 +141,11 @@ def test_paths_of_results_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_files_of_the_user_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert ROUTES["metrics_capture"] == "_user_files"
+    assert ROUTES["metrics_capture"] == "_run_with_user_paths"
     monkeypatch.chdir(tmp_path)
-    one = made(_user_files.ActionModule, monkeypatch, queries=["more.yml"], program="bin/prometheus", run_dir="r")
+    one = made(
+        _run_with_user_paths.ActionModule, monkeypatch, queries=["more.yml"], program="bin/prometheus", run_dir="r"
+    )
     one.run()
     expected = {"queries": [f"{tmp_path}/more.yml"], "program": f"{tmp_path}/bin/prometheus", "run_dir": "r"}
     assert one.ran[0]["module_args"] == expected

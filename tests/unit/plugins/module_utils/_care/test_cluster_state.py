@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import captured_state
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import capture_contents
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import (
     CaptureFiles,
     mask_object_secrets,
@@ -41,27 +41,27 @@ def job(number: int, how: str) -> dict[str, Any]:
 def test_the_kind_of_the_workloads_of_a_point_is_read_from_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "001"
     folder.mkdir()
-    assert captured_state.kinds_of_point(folder) == []
+    assert capture_contents.kinds_of_point(folder) == []
     plan = {"type": "header", "schema": "plan/1", "templates": [{"name": "job", "kind": "Job"}]}
     (folder / "plan.jsonl").write_text(json.dumps(plan) + "\n")
     # As the sampler writes it: kind -> definition, also of kinds that are no workloads.
     stages = {"type": "stages", "kinds": {"Job": JOB.definition, "Pod": {**JOB.definition, "kind": "Pod"}}}
     (folder / "observations.jsonl").write_text(json.dumps(stages) + "\n")
-    (found,) = captured_state.kinds_of_point(folder)
+    (found,) = capture_contents.kinds_of_point(folder)
     assert (found.kind, found.ends) == ("Job", JOB.ends)
 
 
 @given(st.lists(st.sampled_from(sorted(HOWS)), max_size=70), st.integers(1, 30))
 def test_failed_and_unfinished_workloads_are_kept_and_first_and_last_of_the_rest(hows: list[str], page: int) -> None:
     jobs = [job(number, how) for number, how in enumerate(hows)]
-    chosen = captured_state.ChosenWorkloads(JOB)
+    chosen = capture_contents.ChosenWorkloads(JOB)
     for start in range(0, len(jobs), page):
         chosen.add(jobs[start : start + page])
     kept = [one["metadata"]["name"] for one in chosen.kept]
     assert sum(chosen.counts.values()) == len(jobs) and len(set(kept)) == len(kept)
     for how in ("failed", "unfinished"):
         names = [one["metadata"]["name"] for one, each in zip(jobs, hows, strict=True) if each == how]
-        assert [one for one in kept if one in names] == names[: captured_state.MOST]
+        assert [one for one in kept if one in names] == names[: capture_contents.MOST]
     good = sorted(
         (one["metadata"]["creationTimestamp"], one["metadata"]["name"])
         for one, how in zip(jobs, hows, strict=True)
@@ -94,7 +94,7 @@ def test_failed_and_unfinished_workloads_are_kept_and_first_and_last_of_the_rest
     ],
 )
 def test_an_object_is_ready_if_it_says_so_or_says_nothing(one: dict[str, Any], ready: bool) -> None:
-    assert captured_state.is_ready(one) is ready
+    assert capture_contents.is_ready(one) is ready
 
 
 def test_secrets_in_objects_are_masked_and_secrets_left_out(tmp_path: Any) -> None:

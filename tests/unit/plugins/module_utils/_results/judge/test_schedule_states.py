@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, repetition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, repeat_until_decided
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import BisectionPlan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
     PlannedPoint,
@@ -15,7 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     ScheduleFinished,
     ScheduleState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repetition import RepetitionPlan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.repeat_until_decided import (
+    RepetitionPlan,
+)
 
 PLAN = BisectionPlan("count", (1, 2), "latency_p95")
 
@@ -50,7 +52,7 @@ def test_names_of_figures_keep_their_first_letter() -> None:
     assert document["why"].startswith("The step of latency_p95 is between count = 1 and 2: ")
     kpi = {"name": "latency_p95", "point": "001", "reading": "not judged", "why": "", "value": 1.0}
     limit = {"result": "across", "text": "It may be within or outside."}
-    choose = repetition.create_attempt_chooser(RepetitionPlan(), [{**kpi, "limit": limit}], 0.0)
+    choose = repeat_until_decided.create_attempt_chooser(RepetitionPlan(), [{**kpi, "limit": limit}], 0.0)
     found = choose(ScheduleState(attempts("passed", "passed", "passed", "passed")))
     assert isinstance(found, PlannedPoint)
     assert found.why == "After 2 attempts latency_p95 is not decided: It may be within or outside."

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 
 from .action_base import ansible_errors
@@ -284,4 +284,4 @@ def _write_failure_file(member: ParallelCall, message: str) -> None:
     """Write FAILURE into the directory of the role call that the member belongs to, if it has one."""
     path = member.arguments.get("step_dir")
     if path and Path(path).is_dir():
-        role_call.add_failure(Path(path), f"{member.name}: {message}")
+        role_call_record.add_failure(Path(path), f"{member.name}: {message}")

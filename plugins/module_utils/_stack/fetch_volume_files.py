@@ -88,7 +88,7 @@ def check_fetch(spec: FetchSpec) -> None:
         raise InputError("the script that prints the files is empty")
 
 
-def fetch_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, Any]:
+def fetch_volume_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, Any]:
     """Write the files below ``spec.to``; return whether any changed, their records, and files beyond the limit.
 
     Raises InputError if there is no such claim, DataError for a file that differs from that in the volume, and the

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_volume_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import Event, job_manifests
 
 SCRIPT = Path(__file__).parents[5] / "roles" / "storage" / "files" / "print_files.py"
 
 
-def spec(to: Path, *patterns: str, limit: int = 1 << 20) -> fetch_files.FetchSpec:
-    return fetch_files.FetchSpec("ns", "output", "t1", "t1-001-", patterns, to, limit, "python:3", "print()")
+def spec(to: Path, *patterns: str, limit: int = 1 << 20) -> fetch_volume_files.FetchSpec:
+    return fetch_volume_files.FetchSpec("ns", "output", "t1", "t1-001-", patterns, to, limit, "python:3", "print()")
 
 
 class Volume:
@@ -37,7 +37,7 @@ class Volume:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
-    def printed(self, wanted: fetch_files.FetchSpec, first: int) -> list[Event]:
+    def printed(self, wanted: fetch_volume_files.FetchSpec, first: int) -> list[Event]:
         self.calls.append(first)
         given = {**wanted.job(first).specification, "folder": str(self.folder)}
         (self.folder.parent / "specification.json").write_text(json.dumps(given), encoding="utf-8")
@@ -46,8 +46,8 @@ class Volume:
         assert max(len(line) for line in done.stdout.splitlines()) < 16384
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def fetch(self, wanted: fetch_files.FetchSpec) -> dict[str, Any]:
-        return fetch_files.receive_files(lambda first: self.printed(wanted, first), wanted.to)
+    def fetch(self, wanted: fetch_volume_files.FetchSpec) -> dict[str, Any]:
+        return fetch_volume_files.receive_files(lambda first: self.printed(wanted, first), wanted.to)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_named_files_and_folders_of_the_point_arrive_with_their_content(volume: 
     found = volume.fetch(spec(tmp_path / "to", "*.json*", "checkpoint-*", "*.pt"))
     names = ["t1-001-0/checkpoint-10/adapter.bin", "t1-001-0/log.jsonl", "t1-001-1/empty.json"]
     assert [one["name"] for one in found["files"]] == names and found["changed"]
-    assert found["unmatched"] == ["*.pt"] and "no file is called *.pt" in fetch_files.format_files(found)
+    assert found["unmatched"] == ["*.pt"] and "no file is called *.pt" in fetch_volume_files.format_files(found)
     for one in found["files"]:
         content = (volume.folder / one["name"]).read_bytes()
         assert (tmp_path / "to" / one["name"]).read_bytes() == content
@@ -78,7 +78,7 @@ def test_files_beyond_the_limit_are_listed_and_smaller_ones_after_them_fetched(v
     found = volume.fetch(spec(tmp_path / "to", "**/*", limit=100))
     assert found["left_out"] == [{"name": "t1-001-0/checkpoint-10/adapter.bin", "bytes": 128000}]
     assert [one["name"] for one in found["files"]] == ["t1-001-0/log.jsonl", "t1-001-1/empty.json"]
-    assert fetch_files.format_files(found) == (
+    assert fetch_volume_files.format_files(found) == (
         "2 files, 0.0 MiB; 1 beyond the limit, first: t1-001-0/checkpoint-10/adapter.bin"
     )
 
@@ -86,7 +86,7 @@ def test_files_beyond_the_limit_are_listed_and_smaller_ones_after_them_fetched(v
 def test_a_file_larger_than_a_log_takes_several_jobs(
     volume: Volume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_files, "PIECES", 3)
+    monkeypatch.setattr(fetch_volume_files, "PIECES", 3)
     content = random.Random(1).randbytes(100_000)
     volume.write("t1-001-0/model.bin", content)
     found = volume.fetch(spec(tmp_path / "to", "model.bin", "log.jsonl"))
@@ -102,7 +102,7 @@ def test_a_log_that_a_node_has_cut_is_an_error(volume: Volume, tmp_path: Path, l
     events = volume.printed(spec(tmp_path / "to", "log.jsonl"), 0)
     cut = [one for one in events if one["event"] != lost]
     with pytest.raises(DataError, match=message):
-        fetch_files.receive_files(lambda first: cut, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: cut, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
 
@@ -110,21 +110,21 @@ def test_a_changed_file_and_a_name_outside_of_the_folder_are_errors(volume: Volu
     events = volume.printed(spec(tmp_path / "to", "log.jsonl"), 0)
     wrong = [{**one, "sha256": "0"} if one["event"] == "file" else one for one in events]
     with pytest.raises(DataError, match="checksum differs"):
-        fetch_files.receive_files(lambda first: wrong, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: wrong, tmp_path / "to")
     outside = [{**one, "name": "../x"} if one["event"] == "file" else one for one in events]
     with pytest.raises(DataError, match="outside of its volume"):
-        fetch_files.receive_files(lambda first: outside, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: outside, tmp_path / "to")
 
 
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../other", "a/../../b", ""])
 def test_a_path_outside_of_the_folder_is_refused(pattern: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no path below the folder"):
-        fetch_files.check_fetch(spec(tmp_path, pattern))
+        fetch_volume_files.check_fetch(spec(tmp_path, pattern))
 
 
 def test_an_empty_script_is_refused_before_a_pod_is_created(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the script that prints the files is empty"):
-        fetch_files.check_fetch(dataclasses.replace(spec(tmp_path, "*"), script=""))
+        fetch_volume_files.check_fetch(dataclasses.replace(spec(tmp_path, "*"), script=""))
 
 
 def test_the_pod_cannot_write_to_the_volume(tmp_path: Path) -> None:
