@@ -204,7 +204,7 @@ def _stage_contribution_row(share: Mapping[str, Any], name: str) -> dict[str, An
 def draw_stage_distributions(runs: Sequence[tuple[str, PointData]], label: str) -> PlotDrawing | None:
     """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
     stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
-    last = next((stage for stage in reversed(stages) if stage in runs[0][1].ends()), None)
+    last = next((stage for stage in reversed(stages) if stage in runs[0][1].end_stages()), None)
     panels = [(stage, NEEDED) for stage in stages] + ([(last, SENT)] if last else [])
     if not panels:
         return None
@@ -216,7 +216,7 @@ def draw_stage_distributions(runs: Sequence[tuple[str, PointData]], label: str) 
     texts: list[str] = []
     rows: list[list[Any]] = []
     for axis, (stage, since) in zip(axes, panels, strict=True):
-        simulated = any(data.simulated(stage, since) for _name, data in runs)
+        simulated = any(data.is_simulated(stage, since) for _name, data in runs)
         medians = [
             _draw_distribution_curve(axis, place, name, data, (stage, since), rows)
             for place, (name, data) in enumerate(runs)

@@ -98,7 +98,7 @@ def _chosen(failures: PointFailures, failure: str) -> list[Recovery]:
 
 def _rests(data: PointData) -> dict[str, Any]:
     stage = next((stage for stage in ("pods_running", "running") if data.knows(stage)), None)
-    return data.rests(stage) if stage is not None else {}
+    return data.provenance(stage) if stage is not None else {}
 
 
 def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[Recovery], stage: str) -> DurationSample:
@@ -187,11 +187,11 @@ def outage(data: PointData, stage: str = CAUGHT_UP, quantile: Any = "max", failu
     np = data.np
     begin, back = (np.array([getattr(outage, name) for outage in chosen]) for name in ("injected", "back"))
     until, waiting = back.copy(), 0
-    running = data.pick(("pods_running", "running"))
+    running = data.first_known_stage(("pods_running", "running"))
     if stage == CAUGHT_UP and running is not None:
-        due = data.span(INTENDED)[0]
-        due = np.where(np.isnan(due), data.span(SENT)[0], due)
-        first, last = data.span(running)
+        due = data.stage_bounds(INTENDED)[0]
+        due = np.where(np.isnan(due), data.stage_bounds(SENT)[0], due)
+        first, last = data.stage_bounds(running)
         for place, (injected, undone) in enumerate(zip(begin, back, strict=True)):
             # Those that a failed comparison with an unknown time leaves in had not run when the observation ended.
             waited = (due <= (failures.end if np.isnan(undone[1]) else undone[1])) & ~(last < injected[0])

@@ -92,7 +92,7 @@ def shares_of_queue(data: PointData, queue: str) -> QueueShares:
 
 
 def _shares_of_queue(data: PointData, gangs: WorkloadGangs, queue: str) -> QueueShares:
-    sent = data.span(SENT)[0]
+    sent = data.stage_bounds(SENT)[0]
     resources = gangs.resources()
     capacity = data.np.array([gangs.capacity[name] for name in resources])
     changes: dict[float, list[tuple[int, Any]]] = {0.0: []}
@@ -231,8 +231,8 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
 
 def _time_all_queues_busy(data: PointData, gangs: WorkloadGangs) -> tuple[float, float] | None:
     """Return the time from when every queue had a workload until the first queue was empty."""
-    sent = data.span(SENT)[0]
-    ended = data.middle(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
+    sent = data.stage_bounds(SENT)[0]
+    ended = data.stage_midpoints(ENDED) if data.knows(ENDED) else data.np.full(data.of, nan)
     begin: dict[str, float] = {}
     end: dict[str, float] = {}
     for row, queue in enumerate(gangs.queue):

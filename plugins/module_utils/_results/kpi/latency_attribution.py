@@ -62,15 +62,15 @@ def attribute_latency_to_stages(data: PointData) -> LatencyByStage:
     """
     np = data.np
     known = [stage["name"] for stage in data.table.stages]
-    moment = {name: data.middle(name) for name in known}
-    sent = data.middle(SENT)
-    due = data.span(INTENDED)[0]
+    moment = {name: data.stage_midpoints(name) for name in known}
+    sent = data.stage_midpoints(SENT)
+    due = data.stage_bounds(INTENDED)[0]
     begin = np.where(np.isnan(due), sent, np.minimum(due, sent))
-    end = data.middle(ENDED) if data.knows(ENDED) else np.full(data.of, np.nan)
+    end = data.stage_midpoints(ENDED) if data.knows(ENDED) else np.full(data.of, np.nan)
     there = ~np.isnan(end) & ~np.isnan(sent)
     on_path = {name: np.zeros(data.of, dtype=bool) for name in known}
     left = there.copy()
-    for name in data.ends():
+    for name in data.end_stages():
         on_path[name] = left & (np.abs(moment[name] - end) < 1e-9)
         left &= ~on_path[name]
     spent = {}

@@ -172,7 +172,7 @@ def _statistic(name: str, values: list[Any]) -> float:
 
 
 def _placement_arguments(data: PointData) -> dict[str, Any]:
-    return data.rests(PLACED) if data.knows(PLACED) else {}
+    return data.provenance(PLACED) if data.knows(PLACED) else {}
 
 
 def _note_of_gangs(gangs: WorkloadGangs, spans: list[int | None]) -> str:

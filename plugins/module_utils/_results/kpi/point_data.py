@@ -181,39 +181,39 @@ class PointData:
 
     def knows(self, stage: str) -> bool:
         """Return whether the timeline has such a stage."""
-        return stage in self.table.earliest or stage in (INTENDED, SENT) or (stage == ENDED and bool(self.ends()))
+        return stage in self.table.earliest or stage in (INTENDED, SENT) or (stage == ENDED and bool(self.end_stages()))
 
-    def pick(self, stages: str | Sequence[str]) -> str | None:
+    def first_known_stage(self, stages: str | Sequence[str]) -> str | None:
         """Return the first of ``stages`` that this timeline has."""
         return next((stage for stage in ([stages] if isinstance(stages, str) else stages) if self.knows(stage)), None)
 
-    def needed_stage(self, stages: str | Sequence[str]) -> str:
+    def require_stage(self, stages: str | Sequence[str]) -> str:
         """Return the first of ``stages`` that this timeline has. Raises NoFigure if it has none."""
-        name = self.pick(stages)
+        name = self.first_known_stage(stages)
         if name is None:
             names = stages if isinstance(stages, str) else " or ".join(stages)
             raise NoFigure(KpiValue(None, 0, self.of, note=f"this timeline has no stage {names}", inapplicable=True))
         return name
 
-    def ends(self) -> list[str]:
+    def end_stages(self) -> list[str]:
         """Return the stages that end a workload."""
         return [stage["name"] for stage in self.table.stages if stage["ends"]]
 
-    def span(self, stage: str) -> tuple[Any, Any]:
+    def stage_bounds(self, stage: str) -> tuple[Any, Any]:
         """Return two arrays (rows,): earliest and latest times of a stage, in seconds after the start of the load."""
         if stage not in self._spans:
-            self._spans[stage] = self._span(stage)
+            self._spans[stage] = self._stage_bounds(stage)
         return self._spans[stage]
 
-    def _span(self, stage: str) -> tuple[Any, Any]:
+    def _stage_bounds(self, stage: str) -> tuple[Any, Any]:
         view = self.np.frombuffer
         if stage == SENT and self.sent_is:
-            return self.span(self.sent_is)
+            return self.stage_bounds(self.sent_is)
         if stage in (INTENDED, SENT):
             column = view(self.table.moments[stage]) - self.start if self.of else self.np.empty(0)
             return column, column
         if stage == ENDED:
-            spans = [self.span(end) for end in self.ends()]
+            spans = [self.stage_bounds(end) for end in self.end_stages()]
             least = self.np.fmin.reduce
             return least([span[0] for span in spans]), least([span[1] for span in spans])
         if self._narrowed is None:
@@ -221,37 +221,37 @@ class PointData:
         first, last = self._narrowed[stage]
         return first - self.start, last - self.start
 
-    def needed(self, stage: str) -> tuple[Any, Any]:
+    def needed_stage_bounds(self, stage: str) -> tuple[Any, Any]:
         """Return the span of the last of the stages that ``stage`` waits for, or of sending if it waits for none."""
         needs = [need for need in self.needs.get(stage, []) if self.knows(need)]
         if not needs:
-            return self.span(SENT)
-        spans = [self.span(need) for need in needs]
+            return self.stage_bounds(SENT)
+        spans = [self.stage_bounds(need) for need in needs]
         # maximum, not fmax: as long as one of them is missing, the last one is missing.
         return self.np.maximum.reduce([span[0] for span in spans]), self.np.maximum.reduce([span[1] for span in spans])
 
-    def middle(self, stage: str) -> Any:
+    def stage_midpoints(self, stage: str) -> Any:
         """Return an array (rows,) of the midpoints of a stage's intervals, in seconds after the start of the load."""
-        earliest, latest = self.span(stage)
+        earliest, latest = self.stage_bounds(stage)
         return (earliest + latest) / 2
 
-    def behind(self, stage: str, since: str = SENT) -> set[str]:
+    def contributing_stages(self, stage: str, since: str = SENT) -> set[str]:
         """Return the stages and writers that determine how long ``stage`` takes after ``since``."""
         if since == NEEDED:
             return {stage, *self.needs.get(stage, ())} - (set(self.needs) - {stage})
         since = self.sent_is if since == SENT and self.sent_is else since
         stages: set[str] = set()
-        for end in self.ends() if stage == ENDED else [stage]:
+        for end in self.end_stages() if stage == ENDED else [stage]:
             stages |= stages_between(since, end, self.needs)
         return stages
 
-    def simulated(self, stage: str, since: str = SENT) -> bool:
+    def is_simulated(self, stage: str, since: str = SENT) -> bool:
         """Return whether a simulated writer has a part in how long ``stage`` takes after ``since``."""
-        return bool(self.simulated_stages & self.behind(stage, since))
+        return bool(self.simulated_stages & self.contributing_stages(stage, since))
 
-    def rests(self, stage: str, since: str = SENT) -> dict[str, Any]:
+    def provenance(self, stage: str, since: str = SENT) -> dict[str, Any]:
         """Return the writers of the stages behind a figure, and whether any is simulated, as arguments of KpiValue."""
-        behind = self.behind(stage, since)
+        behind = self.contributing_stages(stage, since)
         writers = {self.writers.get(cause, cause) for cause in behind} - {""}
         return {"simulated": bool(self.simulated_stages & behind), "writers": tuple(sorted(writers))}
 
@@ -259,8 +259,8 @@ class PointData:
         """Return the durations of ``stage`` after ``since``, in seconds, over all planned rows."""
         key = (stage, since)
         if key not in self._samples:
-            first, last = self.span(stage)
-            begin_first, begin_last = self.needed(stage) if since == NEEDED else self.span(since)
+            first, last = self.stage_bounds(stage)
+            begin_first, begin_last = self.needed_stage_bounds(stage) if since == NEEDED else self.stage_bounds(since)
             waited = self.np.nan_to_num(self.np.maximum(self.end - self.start - begin_last, 0.0), nan=0.0)
             middle = (first + last) / 2 - (begin_first + begin_last) / 2
             while len(self._samples) >= KEPT:  # of a million workloads each takes some 60 MB

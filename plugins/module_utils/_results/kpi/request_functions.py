@@ -54,7 +54,7 @@ def time_per_token(data: PointData, figures: RequestFigures) -> Any:
     """Return an array (rows,): seconds per output token after the first; NaN with fewer than two."""
     tokens = figures.columns["output_tokens"]
     with data.np.errstate(invalid="ignore", divide="ignore"):
-        each = (data.middle(LAST) - data.middle(FIRST)) / (tokens - 1)
+        each = (data.stage_midpoints(LAST) - data.stage_midpoints(FIRST)) / (tokens - 1)
     return data.np.where(tokens > 1, each, data.np.nan)
 
 
@@ -69,10 +69,10 @@ def request_seconds(data: PointData, figure: str) -> Any:
     """Return an array (rows,) of a figure of each request, in seconds. Raises InputError for an unknown one."""
     figures = needed_requests(data)
     known: dict[str, Callable[[], Any]] = {
-        "ttft": lambda: data.middle(FIRST) - data.span(INTENDED)[0],
+        "ttft": lambda: data.stage_midpoints(FIRST) - data.stage_bounds(INTENDED)[0],
         "tpot": lambda: time_per_token(data, figures),
         "stall": lambda: longest_stall(data, figures),
-        "total": lambda: data.middle(ENDED) - data.span(INTENDED)[0],
+        "total": lambda: data.stage_midpoints(ENDED) - data.stage_bounds(INTENDED)[0],
         "lag": lambda: figures.columns["lag"],
     }
     if figure not in known:
@@ -102,7 +102,7 @@ def request_time(data: PointData, figure: str, quantile: Any) -> KpiValue:
         note=note or ("" if estimate.of else "no request has one"),
         labels={"figure": figure, "quantile": str(quantile)},
         **data.bootstrap_quantile(sample, q, estimate.value),
-        **({} if figure == "lag" else data.rests(LAST)),
+        **({} if figure == "lag" else data.provenance(LAST)),
     )
 
 
@@ -115,7 +115,7 @@ def token_gap(data: PointData, quantile: Any) -> KpiValue:
     np = data.np
     figures = needed_requests(data)
     n = len(figures.gaps)
-    rests = data.rests(LAST)
+    rests = data.provenance(LAST)
     if not n:
         return KpiValue(None, 0, 0, note="no request has two chunks of text", **rests)
     q = parse_quantile(quantile)
@@ -142,7 +142,7 @@ def steady_time(data: PointData) -> tuple[float, float, str]:
     the server makes a rate too small. A load that is short beside its requests has no such time: all of it counts.
     """
     np = data.np
-    sent, ended = data.span(SENT)[0], data.middle(ENDED)
+    sent, ended = data.stage_bounds(SENT)[0], data.stage_midpoints(ENDED)
     if not data.of or np.isnan(ended).all():
         raise NoFigure(KpiValue(None, 0, data.of, note="no request ended"))
     first, last = float(np.nanmin(sent)), float(np.nanmax(ended))
@@ -182,7 +182,7 @@ def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per
         data.of,
         note=note,
         **data.bootstrap(data.of, value, replicate),
-        **data.rests(LAST),
+        **data.provenance(LAST),
     )
 
 
@@ -198,7 +198,7 @@ def request_rate(data: PointData, slo: bool = False) -> KpiValue:
         good, _share, text = slo_kept(data)
         labels = {"slo": text}
     rows = data.np.flatnonzero(good)
-    rate = _rate_per_second(data, data.middle(ENDED)[rows], data.np.ones(len(rows)), rows)
+    rate = _rate_per_second(data, data.stage_midpoints(ENDED)[rows], data.np.ones(len(rows)), rows)
     return replace(rate, labels=labels)
 
 
@@ -216,7 +216,7 @@ def output_rate(data: PointData, per: str = "") -> KpiValue:
         if not accelerators:
             return KpiValue(None, 0, data.of, note="the number of accelerators is unknown: set serving_accelerators")
     # The tokens of a request are spread over its chunks: a server may send several in one.
-    first = data.middle(FIRST)
+    first = data.stage_midpoints(FIRST)
     tokens, chunks = figures.columns["output_tokens"], figures.columns["chunks"]
     with np.errstate(invalid="ignore", divide="ignore"):
         each = np.where(chunks > 0, tokens / chunks, 0.0)
@@ -242,7 +242,7 @@ def cached_share(data: PointData) -> KpiValue:
     def replicate(drawing: BootstrapResampling) -> Any:
         return 100 * drawing.means(hit) / np.maximum(drawing.means(asked), 1e-9)
 
-    return KpiValue(value, n, data.of, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
+    return KpiValue(value, n, data.of, **data.bootstrap(data.of, value, replicate), **data.provenance(FIRST))
 
 
 @kpi_function
@@ -274,7 +274,7 @@ def prefix_affinity(data: PointData) -> KpiValue:
     def replicate(drawing: BootstrapResampling) -> Any:
         return 100 * drawing.means(hit) / np.maximum(drawing.means(counted), 1e-9)
 
-    return KpiValue(value, n, n, **data.bootstrap(data.of, value, replicate), **data.rests(FIRST))
+    return KpiValue(value, n, n, **data.bootstrap(data.of, value, replicate), **data.provenance(FIRST))
 
 
 def _accelerators(settings: Mapping[str, Any]) -> float:
@@ -317,7 +317,7 @@ def slo_attainment(data: PointData) -> KpiValue:
         return 100 * drawing.means(kept.astype(float))
 
     bootstrap = data.bootstrap(data.of, value, replicate)
-    return KpiValue(value, data.of, data.of, note=text, labels={"slo": text}, **bootstrap, **data.rests(LAST))
+    return KpiValue(value, data.of, data.of, note=text, labels={"slo": text}, **bootstrap, **data.provenance(LAST))
 
 
 def falling_fit(shares: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -363,7 +363,7 @@ def slo_capacity(data: PointData) -> KpiValue:
         "bounds": "",
         "curve": [{"rate": rate, "share": round(float(kept[rows].mean()), 6), "n": len(rows)} for rate, rows in steps],
     }
-    rests = data.rests(LAST)
+    rests = data.provenance(LAST)
     if needed_requests(data).steps:
         return _searched_capacity(data, kept, share, labels)
     if len(steps) < 2:
@@ -403,7 +403,7 @@ def slo_capacity(data: PointData) -> KpiValue:
 def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[str, Any]) -> KpiValue:
     """Return the capacity of a load that looked for it: the median and the bounds of its distribution."""
     wanted = _point_settings(data).get("serving_search") or {}
-    rests = data.rests(LAST)
+    rests = data.provenance(LAST)
     low, high = float(wanted.get("low") or USUAL_LOW), float(wanted.get("high") or USUAL_HIGH)
     lost = data.np.array([outcome == "lost" for outcome in data.table.outcome], dtype=bool)
     search = CapacitySearch(low, high, share)
@@ -440,14 +440,14 @@ def server_mean(data: PointData, metric: str, ours: str = "") -> KpiValue:
     value = total / count
     note = ""
     if ours:
-        own = data.middle(ours) - data.span(SENT)[0]
+        own = data.stage_midpoints(ours) - data.stage_bounds(SENT)[0]
         own = own[requests_succeeded(data) & ~data.np.isnan(own)]
         if len(own):
             mean = float(own.mean())
             more = formats.format_duration(abs(mean - value))
             than = "more" if mean >= value else "less"
             note = f"our mean is {formats.format_duration(mean)}, {more} {than}, over {len(own):,} requests"
-    return KpiValue(value, int(count), int(count), note=note, labels={"metric": metric}, **data.rests(LAST))
+    return KpiValue(value, int(count), int(count), note=note, labels={"metric": metric}, **data.provenance(LAST))
 
 
 def _server_increase(servers: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -473,4 +473,4 @@ def time_to_ready(data: PointData) -> KpiValue:
     low, high = stages["answers"]
     before = [f"{stage} {formats.format_duration(sum(stages[stage]) / 2)}" for stage in stages if stage != "answers"]
     note = f"after: {', '.join(before)}"
-    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, **data.rests(LAST))
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, **data.provenance(LAST))

@@ -73,7 +73,7 @@ def rows_by_step(data: PointData) -> list[tuple[float, Any]]:
             ),
             key=lambda step: step[0],
         )
-    due = data.span(INTENDED)[0]
+    due = data.stage_bounds(INTENDED)[0]
     if data.extras.requests is not None:  # of a load that was interrupted, without the interruption
         offsets = data.extras.requests().columns["offset"]
         due = data.np.where(data.np.isnan(offsets), due, offsets)
@@ -93,8 +93,8 @@ def latency_by_load_step(data: PointData, stage: str, since: str, quantile: floa
     """
     np = data.np
     whole = data.sample(stage, since)
-    first, last = data.span(stage)
-    begin_first, begin_last = data.needed(stage) if since == NEEDED else data.span(since)
+    first, last = data.stage_bounds(stage)
+    begin_first, begin_last = data.needed_stage_bounds(stage) if since == NEEDED else data.stage_bounds(since)
     steps = []
     for rate, chosen in rows_by_step(data):
         sample = DurationSample(
@@ -119,8 +119,8 @@ def knee(
 
     For a load in steps. Without a knee the value is None, and ``at_least`` is the rate up to which there was none.
     """
-    name = data.needed_stage(stage)
-    begin = NEEDED if since == NEEDED else data.needed_stage(since)
+    name = data.require_stage(stage)
+    begin = NEEDED if since == NEEDED else data.require_stage(since)
     curve = latency_by_load_step(data, name, begin, parse_quantile(quantile))
     of = len(data.extras.steps)
     labels = {
@@ -130,7 +130,7 @@ def knee(
         "method": "Kneedle (Satopaa et al., 2011) over log rate and log latency, sensitivity 1",
         "curve": [{"rate": rate, "latency": round(latency, 6), "n": count} for rate, latency, count in curve],
     }
-    rests = data.rests(name, begin)
+    rests = data.provenance(name, begin)
     if len(curve) < 3:
         note = f"{len(curve)} of {of} steps had at least {LEAST_IN_STEP} workloads; three are needed"
         return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)

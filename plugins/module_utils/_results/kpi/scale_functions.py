@@ -130,7 +130,7 @@ def missed_meanwhile(data: PointData, scale: ScaleUp) -> tuple[int, int]:
     """Return how many requests that were due from the rise until all servers were ready missed the objective; of how
     many. Until the end of the load, if they never were."""
     kept, _share, _text = slo_kept(data)
-    due = data.span(INTENDED)[0]
+    due = data.stage_bounds(INTENDED)[0]
     end = scale.began + scale.stages["all_ready"][1] if "all_ready" in scale.stages else float("inf")
     meanwhile = (due >= scale.began) & (due < end)
     return int((meanwhile & ~kept).sum()), int(meanwhile.sum())
@@ -144,20 +144,20 @@ def scale_up_time(data: PointData, stage: str) -> KpiValue:
     if stage not in ("desired", *POD_STAGES, "all_ready"):
         raise formats.unknown_value("stage", stage, ("desired", *POD_STAGES, "all_ready"))
     scale = find_scale_up(data)
-    rests = data.rests(LAST)
+    provenance = data.provenance(LAST)
     if stage not in scale.stages:
         if stage != "all_ready":
-            return KpiValue(None, 0, 1, note="no new server reached it", **rests)
+            return KpiValue(None, 0, 1, note="no new server reached it", **provenance)
         note = f"{scale.ready:,} of {formats.format_count(scale.wanted, 'server')} were ready at most"
         waited = max(0.0, data.end - data.start - scale.began)
-        return KpiValue(None, 0, 1, note=note, at_least=waited, labels=_labels(data, scale), **rests)
+        return KpiValue(None, 0, 1, note=note, at_least=waited, labels=_labels(data, scale), **provenance)
     low, high = scale.stages[stage]
     note, labels = "", {}
     if stage == "all_ready":
         labels = _labels(data, scale)
         parts = [f"{name} {formats.format_duration(sum(bounds) / 2)}" for name, bounds in scale.stages.items()]
         note = f"first: {', '.join(part for part in parts if not part.startswith('all_ready'))}"
-    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, labels=labels, **rests)
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, labels=labels, **provenance)
 
 
 def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
@@ -177,7 +177,7 @@ def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
 def scale_up_missed(data: PointData) -> KpiValue:
     """Share (%) of requests, due from the rise of the load until all servers were ready, that missed the objective."""
     missed, of = missed_meanwhile(data, find_scale_up(data))
-    return KpiValue(100 * missed / of if of else None, of, of, **data.rests(LAST))
+    return KpiValue(100 * missed / of if of else None, of, of, **data.provenance(LAST))
 
 
 @kpi_function
@@ -189,4 +189,4 @@ def most_servers(data: PointData) -> KpiValue:
     ready = ready_servers(changes)
     most = max((count for _bounds, count in ready), default=0)
     wanted = max((count for _bounds, count in desired_servers(changes)), default=most)
-    return KpiValue(float(most), 1, 1, note=f"{wanted:,} were wanted at most", **data.rests(LAST))
+    return KpiValue(float(most), 1, 1, note=f"{wanted:,} were wanted at most", **data.provenance(LAST))

@@ -123,7 +123,7 @@ def duration_of_load(data: PointData) -> float:
     """Return the length of the load in seconds: until the last workload ended, or the observation if some did not."""
     if not data.of:
         return 0.0
-    ended = data.middle(ENDED) if data.knows(ENDED) else data.np.array([data.np.nan])
+    ended = data.stage_midpoints(ENDED) if data.knows(ENDED) else data.np.array([data.np.nan])
     stop = max(data.end - data.start, 0.0)
     return stop if data.np.isnan(ended).any() else float(ended.max())
 
@@ -179,7 +179,7 @@ def needed_gangs(data: PointData) -> WorkloadGangs:
 def simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
-    rests = [data.rests(stage) for stage in stages]
+    rests = [data.provenance(stage) for stage in stages]
     writers = sorted({writer for rest in rests for writer in rest["writers"]})
     return {"simulated": any(rest["simulated"] for rest in rests), "writers": tuple(writers)}
 
@@ -218,7 +218,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
 
 def gang_wait_times(data: PointData, gangs: WorkloadGangs, chosen: Any) -> DurationSample:
     np = data.np
-    sent = data.span(SENT)[0]
+    sent = data.stage_bounds(SENT)[0]
     began = np.array([moment if isfinite(moment) else nan for moment in gangs.began]) - sent
     waited = np.nan_to_num(np.maximum(gangs.horizon - sent, 0.0), nan=0.0)
     return DurationSample(began[chosen], began[chosen], began[chosen], waited[chosen], data.waiting[chosen])
@@ -237,7 +237,7 @@ def ideal_makespan(data: PointData) -> KpiValue:
 
 
 def _ideal_makespan_of_point(data: PointData, gangs: WorkloadGangs) -> tuple[float | None, int]:
-    sent = data.span(SENT)[0]
+    sent = data.stage_bounds(SENT)[0]
     rows = [(row, work) for row in range(data.of) if (work := gangs.work(row)) is not None]
     if not rows:
         return None, 0
@@ -256,7 +256,7 @@ def efficiency(data: PointData) -> KpiValue:
     """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
     gangs = needed_gangs(data)
     ideal, n = _ideal_makespan_of_point(data, gangs)
-    first, last = data.span(ENDED)
+    first, last = data.stage_bounds(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
         return KpiValue(None, n, data.of, note="not all workloads succeeded", **simulated_kpi_arguments(data))
     value = 200 * ideal / float((first + last).max())

@@ -23,7 +23,7 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
         return KpiValue(float(data.of), data.of, data.of)
     number = sum(1 for outcome in data.table.outcome if outcome in wanted)
     ends = [stage["name"] for stage in data.table.stages if stage["ends"] in wanted]
-    rests = [data.rests(end) for end in ends]
+    rests = [data.provenance(end) for end in ends]
     return KpiValue(
         float(number),
         data.of,
@@ -36,9 +36,9 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
 @kpi_function
 def reached(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     """Count the workloads that reached a stage."""
-    name = data.needed_stage(stage)
-    number = int((~data.np.isnan(data.span(name)[1])).sum())
-    return KpiValue(float(number), data.of, data.of, labels={"stage": name}, **data.rests(name))
+    name = data.require_stage(stage)
+    number = int((~data.np.isnan(data.stage_bounds(name)[1])).sum())
+    return KpiValue(float(number), data.of, data.of, labels={"stage": name}, **data.provenance(name))
 
 
 @kpi_function
@@ -47,10 +47,10 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
 
     The confidence interval is a block bootstrap of the interarrival times.
     """
-    name = data.needed_stage(stage)
-    first, last = data.span(name)
+    name = data.require_stage(stage)
+    first, last = data.stage_bounds(name)
     n = int((~data.np.isnan(last)).sum())
-    rests = data.rests(name)
+    rests = data.provenance(name)
     if not n:
         return KpiValue(None, 0, data.of, note="no workload reached it", labels={"stage": name}, **rests)
     early, late = float(data.np.nanmax(first)), float(data.np.nanmax(last))
@@ -71,10 +71,10 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
 @kpi_function
 def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     """Seconds from the start of the load until the last planned workload reached ``stage``."""
-    name = data.needed_stage(stage)
-    first, last = data.span(name)
+    name = data.require_stage(stage)
+    first, last = data.stage_bounds(name)
     n = int((~data.np.isnan(last)).sum())
-    rests = data.rests(name)
+    rests = data.provenance(name)
     if n < data.of:
         note = f"{data.of - n:,} of {data.of:,} did not reach it"
         return KpiValue(None, n, data.of, note=note, at_least=max(data.end - data.start, 0.0), **rests)
@@ -92,8 +92,8 @@ def duration(
 
     since: ``needed`` (the last of the stages that it waits for), ``sent``, ``intended``, or a stage.
     """
-    name = data.needed_stage(stage)
-    begin = NEEDED if since == NEEDED else data.needed_stage(since)
+    name = data.require_stage(stage)
+    begin = NEEDED if since == NEEDED else data.require_stage(since)
     if name == data.sent_is and begin in (NEEDED, SENT):
         return KpiValue(None, 0, data.of, note="others sent the load, and this stage shows when")
     q = parse_quantile(quantile)
@@ -109,27 +109,27 @@ def duration(
         labels={"stage": name, "since": begin, "quantile": str(quantile)},
         confidence=confidence,
         replicates=replicates,
-        **data.rests(name, begin),
+        **data.provenance(name, begin),
     )
 
 
 @kpi_function
 def spread(data: PointData, stage: str | Sequence[str], since: str | Sequence[str]) -> KpiValue:
     """The largest minus the smallest time that ``stage`` took after ``since``, of the workloads that reached it."""
-    name, begin = data.needed_stage(stage), data.needed_stage(since)
-    first, last = data.span(name)
-    begin_first, begin_last = data.span(begin)
+    name, begin = data.require_stage(stage), data.require_stage(since)
+    first, last = data.stage_bounds(name)
+    begin_first, begin_last = data.stage_bounds(begin)
     middle = (first + last) / 2 - (begin_first + begin_last) / 2
     seen = ~data.np.isnan(middle)
     n = int(seen.sum())
     if not n:
-        return KpiValue(None, 0, data.of, note=f"no workload was seen to reach {name}", **data.rests(name, begin))
+        return KpiValue(None, 0, data.of, note=f"no workload was seen to reach {name}", **data.provenance(name, begin))
     least, most = (first - begin_last)[seen], (last - begin_first)[seen]
     bounds = max(0.0, float(least.max() - most.min())), float(most.max() - least.min())
     value = float(middle[seen].max() - middle[seen].min())
     labels = {"stage": name, "since": begin}
     note = f"{data.of - n:,} of {data.of:,} were not seen to reach it" if n < data.of else ""
-    return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.rests(name, begin))
+    return KpiValue(value, n, data.of, interval=bounds, note=note, labels=labels, **data.provenance(name, begin))
 
 
 def _quantile_estimate_note(estimate: QuantileEstimate, q: float, censored: int = 0) -> str:
@@ -149,8 +149,8 @@ def lateness(data: PointData, quantile: Any, client: Any = None, until: str = SE
 
     client: of the workloads of one of several clients. until: ``created`` for the lateness as the API server saw it.
     """
-    np, name = data.np, data.needed_stage(until)
-    intended = data.span(INTENDED)[0]
+    np, name = data.np, data.require_stage(until)
+    intended = data.stage_bounds(INTENDED)[0]
     due = ~np.isnan(intended)
     if client is not None:
         of_client = np.zeros(data.of, dtype=bool)
@@ -159,13 +159,15 @@ def lateness(data: PointData, quantile: Any, client: Any = None, until: str = SE
     of = int(due.sum())
     if not of:
         return KpiValue(None, 0, 0, note="closed loop: no workload had a due time")
-    early, late = ((moment - intended)[due] for moment in data.span(name))
+    early, late = ((moment - intended)[due] for moment in data.stage_bounds(name))
     waited = np.maximum(data.end - data.start - intended[due], 0.0)
     sample = DurationSample((early + late) / 2, early, late, waited)
     q = parse_quantile(quantile)
     estimate = sample.quantile(q)
     silent = {
-        outcome for outcome, known in zip(data.table.outcome, ~np.isnan(data.span(SENT)[0]), strict=True) if not known
+        outcome
+        for outcome, known in zip(data.table.outcome, ~np.isnan(data.stage_bounds(SENT)[0]), strict=True)
+        if not known
     }
     never = "were lost with their client or never sent" if "lost" in silent else "were never sent"
     note = _quantile_estimate_note(estimate, q)
@@ -178,7 +180,7 @@ def lateness(data: PointData, quantile: Any, client: Any = None, until: str = SE
         of,
         note=note,
         labels=labels,
-        **({} if name == SENT else data.rests(name)),
+        **({} if name == SENT else data.provenance(name)),
         **data.bootstrap_quantile(sample, q, estimate.value),
     )
 
@@ -188,17 +190,17 @@ def concurrency(
     data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED, statistic: str = "max"
 ) -> KpiValue:
     """Number of workloads between two stages at one moment: the maximum, or the mean over the time of the load."""
-    name, last = data.needed_stage(begin), data.needed_stage(until)
+    name, last = data.require_stage(begin), data.require_stage(until)
     known = {"max": _maximum_workload_level, "mean": _mean_workload_level}
     if statistic not in known:
         raise formats.unknown_value("statistic", statistic, known)
-    first, second = data.span(name), data.span(last)
+    first, second = data.stage_bounds(name), data.stage_bounds(last)
     n = int((~data.np.isnan(first[1])).sum())
     value = known[statistic](data, (first[0] + first[1]) / 2, (second[0] + second[1]) / 2)
     interval = (known[statistic](data, first[1], second[0]), known[statistic](data, first[0], second[1]))
     interval = (min(interval[0], value), max(interval[1], value))
     labels = {"stage": name, "until": last}
-    return KpiValue(value, n, data.of, interval=interval, labels=labels, **data.rests(last))
+    return KpiValue(value, n, data.of, interval=interval, labels=labels, **data.provenance(last))
 
 
 def workload_level_over_time(data: PointData, begin: Any, until: Any, weight: Any = None) -> tuple[Any, Any]:
@@ -233,10 +235,10 @@ def _mean_workload_level(data: PointData, begin: Any, until: Any) -> float:
 @kpi_function
 def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED) -> KpiValue:
     """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended."""
-    name, last = data.needed_stage(begin), data.needed_stage(until)
+    name, last = data.require_stage(begin), data.require_stage(until)
     np = data.np
     gpus = np.asarray(data.table.gpus, dtype=float)
-    first, second = data.span(name), data.span(last)
+    first, second = data.stage_bounds(name), data.stage_bounds(last)
     began = ~np.isnan(first[1])
     running = began & np.isnan(second[1])
     stop = max(data.end - data.start, 0.0)
@@ -257,5 +259,5 @@ def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence
         note=note,
         labels={"stage": name, "until": last},
         **data.bootstrap(data.of, value, lambda drawing: drawing.means(each) * data.of),
-        **data.rests(last),
+        **data.provenance(last),
     )

@@ -201,5 +201,5 @@ def draw_gpu_seconds(data: PointData, label: str) -> PlotDrawing | None:
 
 
 def _simulated(data: PointData) -> bool:
-    stage = data.pick(("pods_running", "running"))
-    return stage is not None and data.simulated(stage)
+    stage = data.first_known_stage(("pods_running", "running"))
+    return stage is not None and data.is_simulated(stage)

@@ -275,7 +275,7 @@ def stage_colours(data: PointData) -> dict[str, str]:
     others = [stage for stage in stages if stage not in colours]
     free = (shade for shade in generate_distinct_colours() if shade not in colours.values())
     colours.update(zip(others, free, strict=False))
-    last = next((stage for stage in stages if stage in data.ends()), "")
+    last = next((stage for stage in stages if stage in data.end_stages()), "")
     return {**colours, SENT: GREY, ENDED: colours.get(last, COLOURS[1])}
 
 

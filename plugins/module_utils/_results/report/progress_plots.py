@@ -53,7 +53,7 @@ def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
     )
     texts: list[str] = []
     rows: list[list[Any]] = []
-    due = data.span(INTENDED)[0]
+    due = data.stage_bounds(INTENDED)[0]
     due = np.sort(due[~np.isnan(due)])
     for number, (name, values, simulated) in enumerate([("due", due, False), *curves] if len(due) else curves):
         moments, ranks = plot_canvas.thin_ordered_values(np, values)
@@ -96,13 +96,19 @@ def _cumulative_stage_curves(data: PointData) -> list[tuple[str, Any, bool]]:
     """Return (name, sorted times, simulated) of each curve, in the order of the stages."""
     np = data.np
     curves = []
-    for name in (SENT, "created", data.pick(SCHEDULED), data.pick(RUNNING), data.pick(ENDED)):
+    for name in (
+        SENT,
+        "created",
+        data.first_known_stage(SCHEDULED),
+        data.first_known_stage(RUNNING),
+        data.first_known_stage(ENDED),
+    ):
         if name is None or not data.knows(name) or not data.of:
             continue
-        values = data.middle(name)
+        values = data.stage_midpoints(name)
         values = np.sort(values[~np.isnan(values)])
         if len(values):
-            curves.append((name, values, name != SENT and data.simulated(name)))
+            curves.append((name, values, name != SENT and data.is_simulated(name)))
     return curves
 
 
@@ -111,10 +117,13 @@ def _draw_open_workloads(
 ) -> list[Any]:
     """Draw the numbers of open (created, not ended) and running workloads; return the areas for the legend."""
     areas = []
-    for name, begin in (("open now", data.pick("created")), ("running now", data.pick(RUNNING))):
+    for name, begin in (
+        ("open now", data.first_known_stage("created")),
+        ("running now", data.first_known_stage(RUNNING)),
+    ):
         if begin is None:
             continue
-        simulated = data.knows(ENDED) and data.simulated(ENDED, begin)
+        simulated = data.knows(ENDED) and data.is_simulated(ENDED, begin)
         curve = _draw_workload_area(
             data, axis, (begin, ENDED), (factor, stop), stage_colours(data).get(begin, COLOURS[0]), name, simulated
         )
@@ -139,8 +148,8 @@ def _draw_workload_area(
 ) -> tuple[Any, float, list[list[float]]] | None:
     """Draw the number (or ``weight``) of workloads between two stages; return area, maximum and steps."""
     np = data.np
-    until = data.middle(stages[1]) if data.knows(stages[1]) else np.full(data.of, np.nan)
-    moments, levels = workload_level_over_time(data, data.middle(stages[0]), until, weight)
+    until = data.stage_midpoints(stages[1]) if data.knows(stages[1]) else np.full(data.of, np.nan)
+    moments, levels = workload_level_over_time(data, data.stage_midpoints(stages[0]), until, weight)
     if not len(moments):
         return None
     factor, stop = extent
@@ -162,7 +171,7 @@ def _draw_workload_area(
 
 def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0) -> PlotDrawing | None:
     """Draw the numbers of workloads waiting for a node and for running, and of GPUs held and in use, over time."""
-    scheduled, running = data.pick(SCHEDULED), data.pick(RUNNING)
+    scheduled, running = data.first_known_stage(SCHEDULED), data.first_known_stage(RUNNING)
     if scheduled is None or running is None or not data.knows("created") or not data.knows(ENDED):
         return None
     stop = max(data.end - data.start, 0.001)
@@ -183,7 +192,7 @@ def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0)
     )
     texts, rows, areas = [], [], []
     for panel, name, stages, weight, colour in wanted:
-        simulated = data.simulated(stages[1], stages[0])
+        simulated = data.is_simulated(stages[1], stages[0])
         curve = _draw_workload_area(data, axes[panel], stages, (factor, stop), colour, name, simulated, weight)
         if curve is not None:
             area, most, steps = curve
@@ -231,7 +240,7 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
     palette = np.array(
         [(1.0, 1.0, 1.0), *(_lighten_black(to_rgb(colour_of.get(name, plot_canvas.GREY))) for name, _moments in states)]
     )
-    ends = [place for place, (name, _moments) in enumerate(states, 1) if name in data.ends()]
+    ends = [place for place, (name, _moments) in enumerate(states, 1) if name in data.end_stages()]
     palette[ends] = 0.93  # ended workloads are drawn as background
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [4.6], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(len(states) + 3, 2)
@@ -243,12 +252,12 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
     plot_canvas.format_axis_as_integers(axis.yaxis)
     axis.set_ylabel("workload, in the order of submission")
     axis.set_xlabel(f"time since the start of the load ({unit})")
-    simulated = {name: name != SENT and data.simulated(name) for name, _moments in states}
+    simulated = {name: name != SENT and data.is_simulated(name) for name, _moments in states}
     handles = [
         Patch(
             facecolor=palette[place],
             edgecolor="#999999",
-            label=stage_title("ended" if name in data.ends() else name, simulated[name]),
+            label=stage_title("ended" if name in data.end_stages() else name, simulated[name]),
         )
         for place, (name, _moments) in enumerate(states, 1)
     ]
@@ -277,13 +286,13 @@ def _workload_state_times(data: PointData) -> list[tuple[str, Any]]:
     """Return the states: name, and array (rows,) of when each workload entered it or a later one."""
     np = data.np
     names = [SENT, *plot_stages(data)]
-    moments = {name: data.middle(name) for name in names}
+    moments = {name: data.stage_midpoints(name) for name in names}
     usual = {name: float(np.nanmedian(values)) for name, values in moments.items() if not np.isnan(values).all()}
-    ends = data.ends()
+    ends = data.end_stages()
     order = sorted(usual, key=lambda name: (name != SENT, name in ends, usual[name]))
     states = [(name, moments[name]) for name in order]
     if states and states[-1][0] in ends:
-        states[-1] = (states[-1][0], data.middle(ENDED))  # failed workloads leave the state before, too
+        states[-1] = (states[-1][0], data.stage_midpoints(ENDED))  # failed workloads leave the state before, too
     for place in range(len(states) - 2, -1, -1):
         name, own = states[place]
         states[place] = (name, np.fmin(own, states[place + 1][1]))

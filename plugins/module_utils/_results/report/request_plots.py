@@ -26,7 +26,7 @@ NAMES = {"ttft": "time to first token", "tpot": "time per output token"}
 
 
 def _title(data: PointData, text: str, label: str) -> str:
-    return plot_canvas.title_with_label(f"{text}{' – SIMULATED' if data.simulated(LAST) else ''}", label)
+    return plot_canvas.title_with_label(f"{text}{' – SIMULATED' if data.is_simulated(LAST) else ''}", label)
 
 
 def draw_rate_against_latency(data: PointData, label: str) -> PlotDrawing | None:
@@ -128,12 +128,14 @@ def draw_single_requests(data: PointData, label: str) -> PlotDrawing | None:
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [0.5 * len(chosen) + 0.2], top=0.45, gap=0, bottom=0.62 + plot_canvas.legend_height(4, 4)
     )
-    due = data.span(INTENDED)[0]
-    longest = max(float(data.middle(ENDED)[row] - due[row]) for row in chosen)
+    due = data.stage_bounds(INTENDED)[0]
+    longest = max(float(data.stage_midpoints(ENDED)[row] - due[row]) for row in chosen)
     factor, unit = plot_canvas.duration_scale_and_unit(longest)
     table: list[list[Any]] = []
     for place, (row, name) in enumerate(chosen.items()):
-        moments = {stage: float(data.middle(stage)[row] - due[row]) for stage in (SENT, "headers", FIRST, LAST)}
+        moments = {
+            stage: float(data.stage_midpoints(stage)[row] - due[row]) for stage in (SENT, "headers", FIRST, LAST)
+        }
         tokens = np.concatenate([[0.0], figures.gap_end[figures.gap_row == row]]) + moments[FIRST]
         parts = (
             ("due to sent", 0.0, moments[SENT], "#BBBBBB"),
@@ -174,7 +176,7 @@ def draw_token_gaps(data: PointData, label: str) -> PlotDrawing | None:
     if data.extras.requests is None:
         return None
     figures = data.extras.requests()
-    ends = data.middle(FIRST)[figures.gap_row] + figures.gap_end
+    ends = data.stage_midpoints(FIRST)[figures.gap_row] + figures.gap_end
     seen = ~np.isnan(ends)
     gaps, ends = np.maximum(figures.gaps[seen], 1e-5), ends[seen]
     if not len(gaps):

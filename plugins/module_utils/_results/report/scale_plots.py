@@ -31,7 +31,7 @@ def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
         kept, _share, text = slo_kept(data)
     except NoFigure:
         kept, text = good, ""
-    due, ended = data.span(INTENDED)[0], data.middle(ENDED)
+    due, ended = data.stage_bounds(INTENDED)[0], data.stage_midpoints(ENDED)
     last = max(float(np.nanmax(due)), float(np.nanmax(np.where(np.isnan(ended), 0.0, ended))), 1.0)
     edges = np.linspace(0.0, last, BINS + 1)
     width = last / BINS
@@ -70,7 +70,7 @@ def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
         axis.set_xlim(0, last * factor)
     below.set_xlabel(f"time since the start of the load ({unit})")
     plot_canvas.draw_bottom_legend(figure, above, 2)
-    simulated = " – SIMULATED" if data.simulated(LAST) else ""
+    simulated = " – SIMULATED" if data.is_simulated(LAST) else ""
     title = plot_canvas.title_with_label(f"Load and number of servers{simulated}", label)
     plot_canvas.draw_figure_title(figure, title)
     missed = f"{formats.format_count(int((~kept).sum()), 'request')} of {data.of:,} missed the objective or failed."

@@ -68,12 +68,12 @@ def draw_stage_durations(data: PointData, label: str) -> PlotDrawing | None:
 
 def _draw_stage_duration_panel(data: PointData, axis: Any, stage: str, colour: str, rows: list[list[Any]]) -> str:
     np = data.np
-    first, last = data.span(stage)
-    begin_first, begin_last = data.needed(stage)
+    first, last = data.stage_bounds(stage)
+    begin_first, begin_last = data.needed_stage_bounds(stage)
     lower, upper = first - begin_last, last - begin_first
     middle = (lower + upper) / 2
     known = ~np.isnan(middle)
-    simulated = data.simulated(stage, NEEDED)
+    simulated = data.is_simulated(stage, NEEDED)
     n = int(known.sum())
     factor, unit = plot_canvas.duration_scale_and_unit(float(np.nanmax(np.abs(upper))) if n else 1.0)
     order = np.arange(data.of)
@@ -141,7 +141,7 @@ def draw_stage_distributions(data: PointData, label: str) -> PlotDrawing | None:
     np = data.np
     samples = [(stage, data.sample(stage, NEEDED)) for stage in stages]
     # A name with "SIMULATED" and a count fills a whole row.
-    columns = 1 if any(sample.n < sample.of and data.simulated(stage, NEEDED) for stage, sample in samples) else 2
+    columns = 1 if any(sample.n < sample.of and data.is_simulated(stage, NEEDED) for stage, sample in samples) else 2
     rows = len(stages) + len(QUANTILES)
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [3.9], top=0.42, gap=0, bottom=0.6 + plot_canvas.legend_height(rows, columns)
@@ -152,7 +152,7 @@ def draw_stage_distributions(data: PointData, label: str) -> PlotDrawing | None:
     texts: list[str] = []
     rows_of: list[list[Any]] = []
     for stage, sample in samples:
-        simulated = data.simulated(stage, NEEDED)
+        simulated = data.is_simulated(stage, NEEDED)
         values, ranks = plot_canvas.thin_ordered_values(np, np.maximum(sample.middle, left), sample.shares * sample.of)
         name = stage_title(stage, simulated) + (f", {sample.n:,} seen" if sample.n < sample.of else "")
         axis.step(
@@ -229,7 +229,7 @@ def draw_saturation_curves(data: PointData, label: str) -> PlotDrawing | None:
     texts: list[str] = []
     rows: list[list[Any]] = []
     for stage, curve in curves:
-        simulated = data.simulated(stage, NEEDED)
+        simulated = data.is_simulated(stage, NEEDED)
         rates, took = [step[0] for step in curve], [max(step[1], 1e-6) for step in curve]
         axis.plot(
             rates,

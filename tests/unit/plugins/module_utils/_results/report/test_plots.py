@@ -183,7 +183,7 @@ def test_no_two_stages_have_the_same_colour(count):
 def test_who_ended_is_no_longer_shown_as_being_in_a_state(mixed_data):
     states = progress_plots._workload_state_times(mixed_data)
     assert states[0][0] == "sent" and states[-1][0] == "succeeded"
-    ended = mixed_data.middle("ended")
+    ended = mixed_data.stage_midpoints("ended")
     known = ~numpy.isnan(ended)
     for _name, moments in states:
         assert (moments[known] <= ended[known] + 1e-9).all()

@@ -217,7 +217,7 @@ def test_the_words_on_the_page_and_the_plots_call_the_same_stages_simulated(made
     data = PointData(table)
     names = [one["name"] for one in table.stages if not one["name"].endswith("_first")]
     first_pods = {one["name"] for one in table.stages} - set(names)
-    by_plots = {formats.stage_display_name(name) for name in names if data.simulated(name, NEEDED)}
+    by_plots = {formats.stage_display_name(name) for name in names if data.is_simulated(name, NEEDED)}
     said = page_content.simulated_and_real_stages(run_reader.read_run_directory(made[0]), {"000": table})
     assert set(said["stages"]) == by_plots
     assert {name for one in said["real"] for name in one["stages"]} == {
