@@ -123,7 +123,7 @@ class Site:
         assert made == dict.fromkeys(range(COUNT), 1)
         seen = {row["index"] for row in files.read_lines(self.point / "observations.jsonl") if row["type"] == "event"}
         assert seen >= set(range(COUNT)), "the observations of all clients are there"
-        assert self.store.there() == []
+        assert self.store.uploaded_clients() == []
         assert not (self.point / "clients").exists()
 
     def no_secrets(self) -> None:
@@ -181,7 +181,7 @@ def test_the_next_call_collects_everything_wherever_the_controller_was_killed(si
     for kill in KILLS[way]:
         controller = subprocess.run([sys.executable, "-c", CONTROLLER, str(asked), *kill], env=environment, timeout=240)
         assert controller.returncode == -signal.SIGKILL, kill
-        assert site.store.there() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
+        assert site.store.uploaded_clients() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
     assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.FETCHED
     done = load_in_pods.present(given, Step(None))
     assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
@@ -205,14 +205,14 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     controller.wait(120)
     for one in site.objects():
         assert servers.S3_KEYS[1] not in json.dumps(one), "the pods have no credentials"
-    until(lambda: site.store.there() == [0, 1], "the pods upload their files without a controller")
+    until(lambda: site.store.uploaded_clients() == [0, 1], "the pods upload their files without a controller")
     # A damaged object is refused, and stays; so does the load.
     held = s3.create_s3_client(site.store.location)
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):
         load_in_pods.present(site.given(), Step(None))
-    assert site.store.there() == [0, 1] and not (site.point / "ledger.jsonl").exists()
+    assert site.store.uploaded_clients() == [0, 1] and not (site.point / "ledger.jsonl").exists()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole)
     # The bucket cannot be reached: an error of access, and nothing is lost either.
     wrong = {**site.s3, "secret_key": "wrong"}

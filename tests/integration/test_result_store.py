@@ -81,13 +81,13 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
 ) -> None:
     of, archive = store(address, "001"), packed(files)
     of.check()
-    assert of.there() == []
+    assert of.uploaded_clients() == []
     # Nothing but Python and the URL is needed: no packages of the site, no environment.
     code = f"import sys; sys.path[:0] = {[one for one in sys.path if 'site-packages' not in one]!r}\n"
     code += f"from pathlib import Path; from {presigned_upload.__name__} import put_file\n"
     code += "put_file(sys.argv[1], Path(sys.argv[2]))"
     subprocess.run([sys.executable, "-S", "-c", code, url(of, 1), str(archive)], check=True, env={})
-    assert of.there() == [1]
+    assert of.uploaded_clients() == [1]
     point, step = tmp_path / "point", tmp_path / "step"
     for one in (point, step):
         one.mkdir()
@@ -98,7 +98,7 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
         assert digest(point / path.name) == digest(path)
     assert (step / "timings.jsonl").read_text() == "before\n" + files[2][1].read_text()
     assert sorted(one.name for one in (*point.iterdir(), *step.iterdir())) == sorted(one.name for _k, one in files)
-    assert of.delete() and of.there() == [] and not of.delete(), "safe to repeat"
+    assert of.delete() and of.uploaded_clients() == [] and not of.delete(), "safe to repeat"
 
 
 def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, Path]], tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, P
         with pytest.raises(DataError, match="is damaged"):  # also without a checksum from the pod
             result_store.unpack_result_archive(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
         assert (tmp_path / "ledger.jsonl").read_text() == "held\n"
-    assert of.there() == [0], "a damaged object stays for whoever looks into it"
+    assert of.uploaded_clients() == [0], "a damaged object stays for whoever looks into it"
     assert of.delete()
 
 
@@ -125,7 +125,7 @@ def test_the_server_refuses_what_was_changed_on_the_way(
     monkeypatch.setattr(presigned_upload, "_file_md5_base64", lambda _path: base64.b64encode(bytes(16)).decode())
     with pytest.raises(presigned_upload.Refused, match="HTTP 400 BadDigest"):
         presigned_upload.put_file(url(of, 0), packed(files))
-    assert of.there() == []
+    assert of.uploaded_clients() == []
 
 
 def test_an_expired_or_foreign_url_is_refused_without_being_shown(address: str, files: list[tuple[str, Path]]) -> None:
@@ -139,7 +139,7 @@ def test_an_expired_or_foreign_url_is_refused_without_being_shown(address: str, 
     with pytest.raises(presigned_upload.Refused, match="HTTP 403"):  # it is for one object only
         presigned_upload.put_file(fresh.replace("/004/0.gz", "/004/1.gz"), archive)
     presigned_upload.put_file(fresh, archive)
-    assert of.there() == [0] and fresh != expired != other
+    assert of.uploaded_clients() == [0] and fresh != expired != other
 
 
 def test_what_cannot_be_used_is_said_before_anything_is_made(address: str) -> None:
@@ -161,7 +161,7 @@ def test_a_missing_object_and_a_missing_bucket_are_errors_of_access(address: str
         of.fetch({"key": "0"}, tmp_path)
     gone = store(address, "006", url="s3://gone/x")
     with pytest.raises(AccessError, match="create the bucket first"):
-        gone.there()
+        gone.uploaded_clients()
 
 
 def test_the_record_names_the_objects_and_no_credentials(address: str) -> None:

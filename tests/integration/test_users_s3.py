@@ -116,7 +116,7 @@ class Site:
 
     def nothing_left(self) -> None:
         """Check that bucket, cluster and point have nothing of the upload any more."""
-        assert self.uploads.store.there() == [] and user_uploads.recorded_users(self.dest) is None
+        assert self.uploads.store.uploaded_clients() == [] and user_uploads.recorded_users(self.dest) is None
         assert self.client.get(result_upload.SECRET, self.uploads.secret, self.spec.namespace) is None
         for path in self.dest.rglob("*"):
             if path.is_file():
@@ -170,7 +170,7 @@ def test_nothing_is_lost_or_left_whenever_the_controller_is_killed(site: Site) -
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(owner, name, die)
             site.fetch()
-        assert site.uploads.store.there() == [0, 1] and user_uploads.recorded_users(site.dest) == 2
+        assert site.uploads.store.uploaded_clients() == [0, 1] and user_uploads.recorded_users(site.dest) == 2
     site.uploads.store.delete()
     assert "fetched 4 files" in site.fetch()["summary"]
     site.nothing_left()
@@ -186,7 +186,7 @@ def test_a_damaged_object_stays_and_replaces_nothing(site: Site) -> None:
     held.put_object(Bucket="results", Key=store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):
         site.fetch()
-    assert store.there() == [0] and not (site.dest / "0" / "files").exists()
+    assert store.uploaded_clients() == [0] and not (site.dest / "0" / "files").exists()
     held.put_object(Bucket="results", Key=store.key(0), Body=whole)
     assert "fetched 2 files" in site.fetch()["summary"]
     site.nothing_left()
@@ -274,7 +274,7 @@ def test_a_run_on_a_real_node_brings_large_files_home_also_after_it_was_killed(
         given = give_back(run_dir)
         assert given.returncode == 0, given.stdout[-6000:]
         assert (run_dir / "points" / "001" / "users" / "0" / "files" / "big").stat().st_size == 3_000_000
-        assert store.there() == [] and not list(run_dir.rglob("uploads.json"))
+        assert store.uploaded_clients() == [] and not list(run_dir.rglob("uploads.json"))
 
 
 def uploaded(artifacts: Path, address: str) -> Any:
@@ -286,7 +286,7 @@ def uploaded(artifacts: Path, address: str) -> Any:
         }  # fmt: skip
         run = _files.read_yaml(record.parents[3] / "run.yml")["id"]
         found = UserUploads.from_params({"collect_s3": asked}, "n", run, "001", record.parent, 2)
-        if found is not None and 0 in found.there():
+        if found is not None and 0 in found.uploaded_clients():
             return found.store
     return None
 

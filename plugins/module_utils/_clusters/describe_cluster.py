@@ -61,7 +61,7 @@ def operator_versions(client: Client) -> OperatorVersions | None:
 
 
 def component_versions(client: Client) -> dict[str, str]:
-    """Return component -> version of a rehearsal cluster, of those that are not of their own release."""
+    """Return component -> version of a rehearsal cluster, of those that run another release than the one they name."""
     text = _read_optional_value(client, REHEARSAL, "data", "versions")
     return {str(name): str(version) for name, version in json.loads(text or "{}").items()}
 

@@ -50,7 +50,7 @@ def read_request(
     for layer in request.layers:
         if programs is not None:
             _refuse_foreign_programs(path, layer.values, programs, extra)
-        marked = setting_templates.with_known_templates(layer.values, known)
+        marked = setting_templates.mark_other_templates_unsafe(layer.values, known)
         values = {}
         for key, value in layer.values.items():
             unknown = setting_templates.new_unsafe_texts(value, marked[key])
@@ -142,7 +142,7 @@ def refuse_foreign_values(
         raise InputError(f"{path}: '{others[0]}' is not a setting that a run writes into this file")
     if programs is not None:
         _refuse_foreign_programs(path, values, programs)
-    for key, marked in setting_templates.with_known_templates(values, known).items():
+    for key, marked in setting_templates.mark_other_templates_unsafe(values, known).items():
         for text in setting_templates.new_unsafe_texts(values[key], marked):
             raise InputError(
                 f"{path}: {key} is the template '{text}', which no role, preset or inventory and no -e of this session "

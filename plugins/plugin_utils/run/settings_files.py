@@ -185,7 +185,7 @@ def _replace_verdict_settings(
         measured[key] = settings[name][key]
     known: dict[str, set[str]] = {}
     setting_templates.add_templates(known, settings[name])
-    safe = setting_templates.with_known_templates(measured, known)
+    safe = setting_templates.mark_other_templates_unsafe(measured, known)
     of_verdict = {key: value for key, value in settings[name].items() if key.startswith(OF_VERDICT)}
     now = {**safe, **of_verdict}
     if written != now or setting_templates.new_unsafe_texts(measured, safe):

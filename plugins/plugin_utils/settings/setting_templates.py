@@ -67,7 +67,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     return document
 
 
-def with_known_templates(values: Mapping[str, Any], known: Mapping[str, Collection[str]]) -> dict[str, Any]:
+def mark_other_templates_unsafe(values: Mapping[str, Any], known: Mapping[str, Collection[str]]) -> dict[str, Any]:
     """Return values read from a file in which each text with braces is UnsafeText, except templates that code has.
 
     values: setting, or dotted key of one -> value. known: setting -> the templates that code gives it.

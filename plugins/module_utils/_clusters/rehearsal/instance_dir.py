@@ -48,7 +48,7 @@ def boot_time() -> float:
 class InstanceMarker:
     """The owner of an instance (a run's id, empty for none), its creation, expiry and components.
 
-    versions, sources: of components that are not built of their own release, as the settings have them. built: the
+    versions, sources: of components that run another release than the one they name, from settings. built: the
     versions that they had when they were started; a checkout may have been edited since.
     """
 

@@ -342,7 +342,7 @@ def absent(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
 def _fetch_uncollected_files(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:
     """Fetch the files that clients have uploaded and no controller has collected, and join them."""
     folders = {}
-    for number in store.there():
+    for number in store.uploaded_clients():
         folders[number] = folder = point_dir / FOLDER / f"{number:03d}"
         folder.mkdir(parents=True, exist_ok=True)
         result_store.unpack_result_archive(store.fetch({"key": str(number)}, folder), folder, None)

@@ -107,7 +107,7 @@ class ResultStore:
             raise DataError(f"{where.address}: its checksum is not that of the files that were sent")
         return target
 
-    def there(self) -> list[int]:
+    def uploaded_clients(self) -> list[int]:
         """Return the clients whose object exists. Raises AccessError."""
         with s3.s3_errors(self.location):
             pages = s3.list_pages(s3.create_s3_client(self.location), self.location.bucket, f"{self.location.prefix}/")
@@ -116,7 +116,7 @@ class ResultStore:
 
     def delete(self) -> bool:
         """Delete the objects of the load; return whether there were any. Safe to repeat."""
-        there = self.there()
+        there = self.uploaded_clients()
         with s3.s3_errors(self.location):
             connection = s3.create_s3_client(self.location)
             for client in there:

@@ -206,7 +206,7 @@ class RevisionClockProbes:
         return {name: value for name, value in figures.items() if value}
 
     def _report_canary(self, sent: float, answered: float, version: str) -> None:
-        self._reader.answered_within(answered - sent)
+        self._reader.record_answer_time(answered - sent)
         if self._stores:
             self._compare_stores(sent, version)
         self._probes.wrote(sent, int(version))

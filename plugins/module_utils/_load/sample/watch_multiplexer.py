@@ -82,7 +82,7 @@ class WatchMultiplexer:
         self._queue.put((listener, stream))
         self._nudge()
 
-    def answered_within(self, seconds: float) -> None:
+    def record_answer_time(self, seconds: float) -> None:
         """Take how long the API server took to answer a write. For one thread."""
         self._answer += (seconds - self._answer) * _WEIGHT
 

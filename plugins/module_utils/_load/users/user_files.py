@@ -187,7 +187,7 @@ def _fetch_upload(
 def _list_users_with_uploads(uploads: UserUploads | None) -> tuple[frozenset[int], AccessError | None]:
     """Return the users whose objects exist, and why that is unknown: what the API server has is fetched anyway."""
     try:
-        return uploads.there() if uploads is not None else frozenset(), None
+        return uploads.uploaded_clients() if uploads is not None else frozenset(), None
     except AccessError as error:
         return frozenset(), error
 

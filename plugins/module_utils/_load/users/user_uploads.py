@@ -128,9 +128,9 @@ class UserUploads:
         metadata = {"name": self.secret, "namespace": self.namespace, "labels": labels}
         client.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
-    def there(self) -> frozenset[int]:
+    def uploaded_clients(self) -> frozenset[int]:
         """Return the users that have uploaded their files. Raises AccessError."""
-        return frozenset(self.store.there())
+        return frozenset(self.store.uploaded_clients())
 
     def fetch(self, index: int, to: Path, digest: str = "") -> int:
         """Replace the folder ``to`` by the files of a user; return their number.
@@ -170,7 +170,7 @@ def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str]
         _end_pods(client, uploads)
     except AccessError as error:
         say(f"the pods of the users cannot be deleted, and may upload files later: {error}")
-    there = sorted(uploads.there())
+    there = sorted(uploads.uploaded_clients())
     for index in there:
         uploads.fetch(index, uploads.dest / str(index) / "files")
     if there:

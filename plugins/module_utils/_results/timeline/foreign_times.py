@@ -91,7 +91,7 @@ class ForeignLoad:
             return RECEIVED
         return REVISIONS if self._clock.after(at) > -inf and self._clock.before(at) < inf else RECEIVED
 
-    def count(self, stage: str, source: str) -> None:
+    def count_source(self, stage: str, source: str) -> None:
         """Count an object whose time of a stage has this source."""
         self.dated_by.setdefault(stage, Counter())[source] += 1
 

@@ -224,7 +224,7 @@ class IntervalAssignment:
                     stated = event["values"][stage.defined]
                     foreign.keep(reducer, row, bounds, stated, source)
                 else:
-                    foreign.count(stage.name, source)
+                    foreign.count_source(stage.name, source)
                     reducer.reach(row, *bounds)
 
     def date_found(self) -> None:

@@ -188,7 +188,7 @@ def test_the_pause_in_a_burst_follows_the_answers_of_the_server_within_limits(re
     pauses = []
     for answer in (0.001, 0.03, 10.0, 0.001):
         for _turn in range(200):
-            reader.answered_within(answer)
+            reader.record_answer_time(answer)
         pauses.append(reader.pause)
     assert pauses[0] == pauses[3] == shortest < pauses[1] < pauses[2] < 0.1
     assert pauses[1] == pytest.approx(0.03)
