@@ -99,7 +99,7 @@ class LoadState:
         return self._before[outcome] + self._dispatcher.outcomes.get(outcome, 0)
 
     @property
-    def uploaded_clients(self) -> int:
+    def there(self) -> int:
         """Number of workloads that were created, in this session or before."""
         return self.count(ledger.CREATED) + self.count(ledger.ALREADY_MINE)
 

@@ -161,7 +161,7 @@ class ShiftPosterior:
         self._new = new.sum(axis=1)
         self.likelihood = self._old.sum(axis=1)[:, None] * self._new[None, :]
 
-    def likelihood(self, prior: Array) -> Array:
+    def weighed_likelihood(self, prior: Array) -> Array:
         """Return the likelihood [new scale, old location] under a prior [old scale, new scale]."""
         import numpy
 
@@ -171,7 +171,7 @@ class ShiftPosterior:
     def tails(self, shift: float, weighed: Array) -> tuple[float, float]:
         """Return the probabilities that the true shift is at most ``shift``, and that it is larger.
 
-        weighed: from likelihood().
+        weighed: from weighed_likelihood().
         """
         import numpy
 

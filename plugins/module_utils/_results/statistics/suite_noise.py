@@ -93,7 +93,7 @@ def compare_suite(
         for place, posterior in posteriors.items():
             runs = figures[place]
             moderated = scale if runs.logarithmic and max(runs.floor, 1e-12) < posterior.scale else _invariant
-            weighed = posterior.likelihood(posterior.weights(_ratio_of_figure(ratio, len(runs.new)), moderated))
+            weighed = posterior.weighed_likelihood(posterior.weights(_ratio_of_figure(ratio, len(runs.new)), moderated))
             shift = _shift(posterior, weighed, stretches[place], level)
             shifts[place] = _more_cautious(shifts[place], shift) if place in shifts else shift
     return [shifts[place] if place in shifts else _constant_shift(runs) for place, runs in enumerate(figures)]

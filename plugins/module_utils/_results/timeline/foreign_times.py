@@ -112,7 +112,7 @@ class ForeignLoad:
                 if late or source == LISTED:  # not seen as added, or only when it came to match the selector
                     latest = min(latest, span[1])
                 earliest, source = span[0] if late else max(earliest, span[0]), STATED
-            self.count(reducer.stage.name, source)
+            self.count_source(reducer.stage.name, source)
             reducer.reach(row, earliest, latest)
 
 
