@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
@@ -71,6 +71,8 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     """Run all checks; change nothing. Raises AccessError if the API server can't be reached."""
     findings = CheckResults()
     version = client.request("GET", "/version")
+    if not isinstance(version, dict) or not {"major", "minor", "gitVersion"} <= version.keys():
+        raise AccessError(f"{client.access.server} is no API server: it has no version")
     number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
     oldest = ".".join(map(str, OLDEST))
     detail = (

@@ -183,7 +183,7 @@ class LogCollection:
         query["container"] = container
         path = self.client.kind("v1", "Pod").path(pod.namespace, pod.name, "log")
         reply = self.client.raw("GET", path, accept="*/*", query=query)
-        if reply.status >= 400:
+        if reply.status >= 300:
             raise api_error(reply, f"log of pod {pod.namespace}/{pod.name}", self.client.access)
         return reply.body
 

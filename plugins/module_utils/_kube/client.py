@@ -129,7 +129,7 @@ class Client:
         """Send one request and return the JSON of the reply (None if it has no body).
 
         ``body``: bytes as they are, anything else as JSON. 429 and 503 with Retry-After are repeated a few times.
-        Raises ApiError for a status of 400 and above, AccessError when credentials are refused.
+        Raises ApiError for a status of 300 and above, AccessError when credentials are refused.
         """
         data = (
             body
@@ -147,8 +147,11 @@ class Client:
         return self.parsed(reply, f"{method} {path}")
 
     def parsed(self, reply: ApiReply, what: str) -> Any:
-        """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 400 and above."""
-        if reply.status >= 400:
+        """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 300 and above.
+
+        An API server redirects nowhere. A proxy in front of it does, such as to the page of a login.
+        """
+        if reply.status >= 300:
             raise api_error(reply, what, self.access)
         if not reply.body:
             return None
@@ -162,7 +165,7 @@ class Client:
     def text(self, path: str, query: dict[str, Any] | None = None) -> str:
         """GET a resource that is not JSON, such as a pod's log or /readyz."""
         reply = self.raw("GET", path, accept="*/*", query=query)
-        if reply.status >= 400:
+        if reply.status >= 300:
             raise api_error(reply, f"GET {path}", self.access)
         return reply.body.decode("utf-8", "replace")
 
@@ -288,6 +291,8 @@ class Client:
             page = self.request(
                 "GET", kind.path(namespace), query=query, accept=METADATA_LIST if metadata_only else JSON
             )
+            if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
+                raise ApiError(f"GET {kind.path(namespace)}: the reply of {self.access.server} is no list")
             page["items"] = page.get("items") or []
             yield page
             query["continue"] = page["metadata"].get("continue")
@@ -339,8 +344,10 @@ def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
 
 
 def api_error(reply: ApiReply, what: str, access: ApiServerAccess) -> ApiError | AccessError:
-    """Return the error for a reply with a status of 400 and above."""
+    """Return the error for a reply with a status of 300 and above."""
     reason, message = reply_reason_and_message(reply)
+    if reply.status < 400:
+        message = f"{access.server} leads elsewhere: is a proxy in front of it, which asks for a login?"
     if reply.status == 401:
         return refused_credentials(access)
     text = f"{what}: {reply.status} {reason}: {message}".rstrip(": ")

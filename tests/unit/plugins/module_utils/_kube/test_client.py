@@ -140,3 +140,29 @@ def test_an_error_says_what_it_is_about_and_whether_waiting_can_help(tmp_path: P
     assert [error.permanent for error in errors] == [True, False, True]
     assert (errors[0].resource, errors[0].name) == ("namespaces", "absent")
     assert (errors[1].resource, errors[1].name) == ("", "")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Log in</html>"])
+def test_a_redirect_is_an_error_and_never_an_answer(tmp_path: Path, body: bytes) -> None:
+    redirect = reply(302, body, Location="http://127.0.0.1:1/login")
+    with ScriptedServer(lambda asked: redirect) as server, client_of(server, tmp_path) as client:
+        for send in (
+            lambda: client.request("GET", "/version"),
+            lambda: client.text("/readyz"),
+            lambda: client.list(CONFIG_MAP),
+            lambda: client.delete(CONFIG_MAP, "a", "default"),
+        ):
+            with pytest.raises(ApiError, match="302.*leads elsewhere") as error:
+                send()
+            assert error.value.status == 302
+    assert all(asked.path != "/login" for asked in server.asked)
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", '{"items": []}'])
+def test_a_list_of_another_shape_is_an_error_and_never_an_empty_one(tmp_path: Path, content: str) -> None:
+    with (
+        ScriptedServer(lambda asked: reply(200, content.encode())) as server,
+        client_of(server, tmp_path) as client,
+        pytest.raises(ApiError, match="is no list"),
+    ):
+        client.list(CONFIG_MAP)
