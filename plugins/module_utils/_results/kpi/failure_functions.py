@@ -10,16 +10,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..timeline.failure_recoveries import (
-    NODE_LOST,
-    OF_LOST_NODE,
-    OF_TRAINING,
-    STAGES,
-    WHOLE,
-    PointFailures,
-    Recovery,
-)
-from ..timeline.gpu_accounting import CAUSES
+from ..timeline.failure_records import CAUSES, NODE_LOST, OF_LOST_NODE, OF_TRAINING, STAGES, WHOLE, Recovery
+from ..timeline.failure_recoveries import PointFailures
 from ..timeline.queue_recoveries import EVICTED, OF_QUEUE
 from .estimators import (
     LEAST_ROWS,

@@ -12,8 +12,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.failure_functions import failures_of_point
 from ..kpi.point_data import PointData
-from ..timeline.failure_recoveries import FailingPod, PointFailures
-from ..timeline.gpu_accounting import BLOCKED, CAUSES, REDONE, WAITING
+from ..timeline.failure_records import BLOCKED, CAUSES, REDONE, WAITING, FailingPod
+from ..timeline.failure_recoveries import PointFailures
 from ..timeline.pod_lifetimes import midpoint_of_span
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis

@@ -24,20 +24,27 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 from . import timeline_builder
 from .client_clocks import ClientClocks
 from .clocks import parse_resource_version
-from .gpu_accounting import CAUSES, share_gpu_seconds
+from .failure_records import (
+    DETECTED,
+    DISRUPTED,
+    GPU_LOST,
+    NODE_DRAINED,
+    NODE_LOST,
+    OF_TRAINING,
+    POD_KILLED,
+    REPLACED,
+    RESCHEDULED,
+    TAINTED,
+    WHOLE,
+    FailingPod,
+    Recovery,
+)
+from .gpu_accounting import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .queue_recoveries import QueueCollector, find_queue_stages
-from .training_resumption import Resumption, TrainingProgress, find_resumption, read_progress
+from .training_resumption import TrainingProgress, find_resumption, read_progress
 
 FILE = "failures.jsonl"
-#: Stages of a recovery, in their order.
-STAGES = ("detected", "tainted", "disrupted", "replaced", "scheduled", "whole", "resumed", "useful")
-DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE, RESUMED, USEFUL = STAGES
-#: Stages of the node, which only a lost one reaches.
-OF_LOST_NODE = (DETECTED, TAINTED)
-#: Stages of a training that says which steps it does.
-OF_TRAINING = (RESUMED, USEFUL)
-NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
 #: Kinds that hit no pods, but the control plane.
 CONTROLLER_RESTARTED = "controller_restarted"
 OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
@@ -45,54 +52,6 @@ OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
 WORKER_AWAY = "worker_away"
 #: Seconds that a stopped server is away at most after its time, if its load was killed.
 _GUARDED = 5.0
-
-
-@dataclass
-class FailingPod:
-    """One pod of a workload, with everything that a recovery needs."""
-
-    index: int
-    gpus: float = 0.0
-    created: Span = NEVER
-    scheduled: Span = NEVER
-    running: Span = NEVER
-    disrupted: Span = NEVER
-    ended: Span = NEVER
-    end: str = ""
-    lost: Span = NEVER  # to a failure
-
-    @property
-    def stop(self) -> float:
-        """When it stopped to work: lost to a failure, or ended; infinite if it still ran."""
-        return min(midpoint_of_span(self.lost, inf), midpoint_of_span(self.ended, inf))
-
-    @property
-    def broken(self) -> bool:
-        """Whether it stopped without success."""
-        return self.stop < inf and (self.end != SUCCEEDED or not isnan(self.lost[0]))
-
-
-@dataclass
-class Recovery:
-    """One failure and one workload that it hit. lost: GPU-seconds by cause."""
-
-    number: int
-    kind: str
-    target: str
-    index: int
-    pods: int
-    gpus: float
-    injected: Span
-    stages: dict[str, Span] = field(default_factory=dict)
-    lost: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
-    over: bool = False  # the workload has ended, or was deleted, without being whole again
-    resumption: Resumption | None = None  # of a training that says which steps it does
-
-    @property
-    def idle_until(self) -> float:
-        """When the workload worked again: it was whole, and did a step if it says so; infinite if it never did."""
-        whole = midpoint_of_span(self.stages[WHOLE], inf)
-        return whole if self.resumption is None else max(whole, midpoint_of_span(self.stages[RESUMED], inf))
 
 
 @dataclass
@@ -351,7 +310,8 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     since = midpoint_of_span(recovery.injected)
     hit = [pod for pod in lives if pod.lost == recovery.injected]
     gone = [pod.disrupted if not isnan(pod.disrupted[0]) else pod.ended for pod in hit]
-    recovery.stages[DISRUPTED] = min((span for span in gone if not isnan(span[0])), default=NEVER)
+    first, last = min((span for span in gone if not isnan(span[0])), default=NEVER)
+    recovery.stages[DISRUPTED] = (max(first, min(recovery.injected[0], last)), last)  # not before the failure
     steps = [(midpoint_of_span(pod.running), 1, pod) for pod in lives if not isnan(pod.running[0])]
     steps += [(pod.stop, -1, pod) for pod in lives if not isnan(pod.running[0]) and pod.broken]
     count, completed = 0, None

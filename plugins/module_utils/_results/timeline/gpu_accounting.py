@@ -10,15 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from math import inf, isnan, nan
-from typing import TYPE_CHECKING
 
+from .failure_records import BLOCKED, REDONE, WAITING, FailingPod, Recovery
 from .pod_lifetimes import midpoint_of_span
-
-if TYPE_CHECKING:
-    from .failure_recoveries import FailingPod, Recovery
-
-#: Why GPU-seconds are lost: replacements are awaited, other pods of the workload wait for them, work is done again.
-WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 
 
 class _GpuLevels:

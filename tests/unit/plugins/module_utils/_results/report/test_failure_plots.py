@@ -10,9 +10,11 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import failure_plots, plot_canvas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
+    FailingPod,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     NEVER,
-    FailingPod,
     PointFailures,
     join_failures,
 )

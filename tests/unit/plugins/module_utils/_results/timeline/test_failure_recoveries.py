@@ -9,12 +9,14 @@ from math import inf, isnan
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
+    CAUSES,
     FailingPod,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     PointFailures,
     join_failures,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.gpu_accounting import CAUSES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import (
     TrainingProgress,
 )

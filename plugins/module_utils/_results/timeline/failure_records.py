@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pod that failures may end, and the recovery of a workload from a failure, with the names of its stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, isnan
+
+from .pod_lifetimes import NEVER, SUCCEEDED, Span, midpoint_of_span
+from .training_resumption import Resumption
+
+#: Stages of a recovery, in their order.
+STAGES = ("detected", "tainted", "disrupted", "replaced", "scheduled", "whole", "resumed", "useful")
+DETECTED, TAINTED, DISRUPTED, REPLACED, RESCHEDULED, WHOLE, RESUMED, USEFUL = STAGES
+#: Stages of the node, which only a lost one reaches.
+OF_LOST_NODE = (DETECTED, TAINTED)
+#: Stages of a training that says which steps it does.
+OF_TRAINING = (RESUMED, USEFUL)
+NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
+#: Why GPU-seconds are lost: replacements are awaited, other pods of the workload wait for them, work is done again.
+WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
+
+
+@dataclass
+class FailingPod:
+    """One pod of a workload, with everything that a recovery needs."""
+
+    index: int
+    gpus: float = 0.0
+    created: Span = NEVER
+    scheduled: Span = NEVER
+    running: Span = NEVER
+    disrupted: Span = NEVER
+    ended: Span = NEVER
+    end: str = ""
+    lost: Span = NEVER  # to a failure
+
+    @property
+    def stop(self) -> float:
+        """When it stopped to work: lost to a failure, or ended; infinite if it still ran."""
+        return min(midpoint_of_span(self.lost, inf), midpoint_of_span(self.ended, inf))
+
+    @property
+    def broken(self) -> bool:
+        """Whether it stopped without success."""
+        return self.stop < inf and (self.end != SUCCEEDED or not isnan(self.lost[0]))
+
+
+@dataclass
+class Recovery:
+    """One failure and one workload that it hit. lost: GPU-seconds by cause."""
+
+    number: int
+    kind: str
+    target: str
+    index: int
+    pods: int
+    gpus: float
+    injected: Span
+    stages: dict[str, Span] = field(default_factory=dict)
+    lost: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    over: bool = False  # the workload has ended, or was deleted, without being whole again
+    resumption: Resumption | None = None  # of a training that says which steps it does
+
+    @property
+    def idle_until(self) -> float:
+        """When the workload worked again: it was whole, and did a step if it says so; infinite if it never did."""
+        whole = midpoint_of_span(self.stages[WHOLE], inf)
+        return whole if self.resumption is None else max(whole, midpoint_of_span(self.stages[RESUMED], inf))
