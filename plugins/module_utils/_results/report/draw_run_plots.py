@@ -39,8 +39,8 @@ from .stage_plots import (
 POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = {
     # First, because it is the purpose of a load in steps; other loads have none.
     "rate": lambda data, label, gpus: draw_rate_against_latency(data, label),
-    "servers": lambda data, label, gpus: draw_servers_over_time(data, label),
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
+    "servers": lambda data, label, gpus: draw_servers_over_time(data, label),
     "requests": lambda data, label, gpus: draw_single_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
     "ranks": lambda data, label, gpus: draw_failed_ranks(data, label),

@@ -201,6 +201,7 @@ REFUSED = {
     "fine_tuning rhoai2_light": "stack: it installs operators",
     "fine_tuning fake_gpu": "stack: it installs operators",
     "fine_tuning light_real": "rehearsal_nodes_real: it starts a real node, as root",
+    "fine_tuning failures_real": "rehearsal_nodes_real: it starts a real node, as root",
     "fine_tuning kueue": "fine_tuning_queue: it uses the quota of a queue",
     "fine_tuning multi_gpu_keep": "cluster_keep: it keeps the cluster",
     "fine_tuning ilab_2x8xh100_host_network": "fine_tuning_host_network: it uses the network of the nodes",
@@ -212,10 +213,13 @@ REFUSED = {
     "scheduler kueue_throughput": "is heavy",
     "scheduler kueue_upgrade": "rehearsal_versions",
     "scheduler kueue_change": "rehearsal_versions",
+    "scheduler multikueue": "sets cluster_workers, which only the lab decides",
+    "scheduler multikueue_loss": "sets cluster_workers, which only the lab decides",
     "users light": "rehearsal_nodes_real: it starts a real node, as root",
     "users light_wait": "users_image: it runs another image",
     "serving light_real": "it starts a real node, as root",
     "serving kserve_light": "it starts a real node, as root",
+    "serving light_autoscale": "it starts a real node, as root",
     "users notebooks_light": "rehearsal_nodes_real: it starts a real node, as root",
     "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",
@@ -227,7 +231,7 @@ REFUSED = {
             f"workload_scale {name}"
             for name in (
                 *("failures", "failures_light", "restart_strategies", "node_loss", "rack_loss"),
-                *("gpu_flaky", "api_outage"),
+                *("gpu_flaky", "api_outage", "failures_kueue"),
             )
         ],
         "workload_scale_kind: it creates objects of another kind",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import point_data, write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import read_point_data, write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import scale_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
@@ -104,7 +104,7 @@ def test_a_number_of_servers_that_stays_has_no_time_and_one_that_nobody_watched_
 def test_the_plot_has_the_servers_that_were_ready_from_each_moment_on(tmp_path: Path) -> None:
     measured(tmp_path, [*OLD, *NEW, pod("c", "ready", 34.2, 34.0)])
     run = run_reader.read_run_directory(tmp_path)
-    data = point_data.read_point(run, run.points[0], [])
+    data = read_point_data.read_point_data(run, run.points[0], [])
     drawing = scale_plots.draw_servers_over_time(data, "")
     assert drawing is not None and "servers ready: 1 at first, 3 at most, 3 at the end" in drawing.alt
     ready = [(row[1], row[2]) for row in drawing.rows if row[0] == "servers_ready"]

@@ -41,7 +41,7 @@ def mixed_data(mixed):
         if name
         not in (
             *("metrics", "saturation", "loss", "rate", "requests", "gaps", "ranks", "gpu_seconds"),
-            *("placement", "shares"),
+            *("placement", "shares", "servers"),
         )
     ],
 )
@@ -175,7 +175,7 @@ def test_no_two_stages_have_the_same_colour(count):
     names = [*list(plot_canvas.USUAL)[: count // 2], *(f"stage_{number}" for number in range(count - count // 2))]
     stages = [{"name": name, "ends": None} for name in names]
     table = SimpleNamespace(stages=stages, seen=lambda _name: 1)
-    found = plot_canvas.stage_colours(SimpleNamespace(table=table, ends=list, sent_is=""))
+    found = plot_canvas.stage_colours(SimpleNamespace(table=table, end_stages=list, sent_is=""))
     assert len({found[name] for name in names}) == len(names)
     assert plot_canvas.GREY not in [found[name] for name in names]
 
