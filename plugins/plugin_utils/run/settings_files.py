@@ -155,8 +155,11 @@ def write_all_settings_files(
 
 
 def _add_checksums(changes_by_name: Mapping[str, list[dict[str, Any]]], project: str, path: Path) -> None:
-    """Add the checksums of the files of the test. path: provenance.yml of the run, which a new one lacks."""
-    earlier = None
+    """Add the checksums of the files of the test. path: provenance.yml of the run.
+
+    A new run has no run.yml yet. One that has it and lacks provenance.yml may be a stranger's, so it gets no checksums.
+    """
+    earlier: Mapping[str, str] | None = {} if (path.parent / "run.yml").exists() else None
     if path.is_file():
         document = files.read_yaml(path)
         settings = document.get("settings") if isinstance(document, dict) else None

@@ -87,6 +87,16 @@ def test_a_new_run_records_the_checksums_of_its_files_and_a_continued_one_no_fur
     assert later["value"] == [str(kpis), str(more)] and list(later["files"]) == [str(kpis)]
 
 
+def test_a_continued_run_without_its_provenance_gets_no_checksums(tmp_path: Path) -> None:
+    kpis = tmp_path / "kpis.yml"
+    kpis.write_text("[]\n")
+    run_dir = session(tmp_path, extra={"preset": "small", "results_kpi_files": [str(kpis)]}).begin()["run_dir"]
+    (Path(run_dir) / "provenance.yml").unlink()
+    session(tmp_path, ["report"], extra={"run_dir": run_dir}).begin()
+    later = load(Path(run_dir) / "provenance.yml")["settings"]["results_kpi_files"][-1]
+    assert later["value"] == [str(kpis)] and "files" not in later
+
+
 def test_the_settings_alone_are_shown_and_nothing_is_created(tmp_path: Path) -> None:
     one = session(tmp_path, ["settings"], preset="small")
     assert one.begin()["only_settings"]
