@@ -128,7 +128,8 @@ def read_deployment(folder: Path) -> dict[str, Any]:
 def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
     """Return the changes in scale.jsonl on the clock of the requests, empty if the servers were not watched.
 
-    What the first look of a session found has ``since`` None: it was there before.
+    What the first look of a session found has ``since`` None: it was there before. Looks that failed are among the
+    changes, with the time since the last one that did not.
     """
     changes: list[dict[str, Any]] = []
     shift = 0.0
@@ -136,7 +137,7 @@ def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
     for record in read_json_lines(folder / SCALE_FILE, read.notes) if (folder / SCALE_FILE).is_file() else ():
         if record["type"] == "session":
             shift = clock_shift(record.get("anchor") or {}, anchor)
-        elif record["type"] in ("desired", "pod"):
+        elif record["type"] in ("desired", "pod", "failed", "blind"):
             since = record["since"]
             moved = {"at": record["at"] + shift, "since": None if since is None else since + shift}
             changes.append({**record, **moved})

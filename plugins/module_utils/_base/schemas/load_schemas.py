@@ -167,7 +167,8 @@ LOAD: dict[str, dict[str, Any]] = {
         }
     ),
     # The number of inference servers while requests are sent. since, at: the looks without and with a change; since is
-    # null for what the first look found.
+    # null for what the first look found. failed: a look that failed; blind: the first look after some that failed. Both
+    # have in since the last look that did not fail.
     "scale/1": json_line_schema(
         {
             "session": SESSION,
@@ -180,7 +181,8 @@ LOAD: dict[str, dict[str, Any]] = {
                     "at": MOMENT,
                 }
             ),
-            "failed": object_schema({"at": MOMENT, "error": TEXT}),
+            "failed": object_schema({"since": MOMENT, "at": MOMENT, "error": TEXT}),
+            "blind": object_schema({"since": MOMENT, "at": MOMENT}),
         }
     ),
     # Requests to inference servers: one line when each was sent, and one when it has ended.

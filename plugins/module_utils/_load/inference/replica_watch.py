@@ -74,12 +74,16 @@ class ReplicaChanges:
         self._desired: dict[str, int] = {}
         self._since: float | None = None
 
+    def moment(self, at: float) -> dict[str, Any]:
+        """Return ``at`` and the begin of the last look, None before the first one, as a record has them."""
+        return {"at": round(at, 4), "since": None if self._since is None else round(self._since, 4)}
+
     def take(self, pods: list[dict[str, Any]], workloads: list[dict[str, Any]], began: float, at: float) -> list[Any]:
         """Return the changes that a look shows, each between the begin of the look before and the end of this one.
 
         What the first look finds was there before, so it has no lower bound.
         """
-        moment = {"at": round(at, 4), "since": None if self._since is None else round(self._since, 4)}
+        moment = self.moment(at)
         self._since = began
         changes: list[dict[str, Any]] = []
         for workload in workloads:
@@ -114,11 +118,12 @@ def _watch(
 ) -> None:
     """Look and write until the parent closes the pipe, then once more.
 
-    A look that fails makes the bounds of the next one wider. Raises SeatrialError if the first one fails.
+    A look that fails makes the bounds of the next one wider, and is written with the time since the last one that did
+    not. Raises SeatrialError if the first one fails.
     """
     changes = ReplicaChanges()
     pod, workload = client.kind("v1", "Pod"), client.kind(*_WORKLOAD)
-    first, over, last = True, False, False
+    first, over, last, failed = True, False, False, False
     while not last:
         last = over
         began = time.monotonic()
@@ -128,9 +133,14 @@ def _watch(
         except SeatrialError as error:
             if first:
                 raise
-            log.write({"type": "failed", "at": round(clock.now(), 4), "error": str(error)})
+            log.write({"type": "failed", **changes.moment(clock.now()), "error": str(error)})
+            failed = True
         else:
-            found = changes.take(pods, workloads, clock.from_monotonic(began), clock.now())
+            now = clock.now()
+            if failed:
+                log.write({"type": "blind", **changes.moment(now)})
+            failed = False
+            found = changes.take(pods, workloads, clock.from_monotonic(began), now)
             log.write_rows([files.encode(record) for record in found])
             if first and not workloads and not pods:
                 raise InputError(f"no pod and no Deployment in namespace {spec.namespace} has labels {spec.selector}")
@@ -165,7 +175,7 @@ def _run_child(spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], repo
 
 
 class ReplicaWatch:
-    """The forked process. Fork it before any thread is started."""
+    """The forked process. Fork it before any thread but that of exit_with_parent, which holds no lock, is started."""
 
     def __init__(
         self, spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
@@ -205,14 +215,18 @@ class ReplicaWatch:
         deadline = time.monotonic() + _AT_MOST
         while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
+        why = ""
         if ended[0] == 0:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+            why = f"it did not end within {_AT_MOST:g} s"
+        elif ended[1]:
+            why = f"it ended with status {os.waitstatus_to_exitcode(ended[1])}"
         text = ""
         while data := os.read(self._report, 4096):
             text += data.decode(errors="replace")
         os.close(self._report)
-        return text.removeprefix(_LOOKED)
+        return text.removeprefix(_LOOKED) or why
 
 
 @contextlib.contextmanager

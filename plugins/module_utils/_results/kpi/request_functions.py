@@ -249,21 +249,26 @@ def cached_share(data: PointData) -> KpiValue:
 def prefix_affinity(data: PointData) -> KpiValue:
     """Share of the later turns of conversations whose server had the turn before in its prefix cache, in percent.
 
-    It had it if more than half of what that turn had added to the prompt was cached; the rest may be part of a block.
-    What all conversations begin with does not count, because every server caches that.
+    A server that had only the turn before that one has at most its prompt and its answer, as servers keep that cache
+    generated tokens. It had the turn before if more than half of what that turn's prompt had beyond these was cached;
+    the rest may be part of a block. What all conversations begin with does not count, because every server caches that.
+    Turns whose prompt has nothing beyond these are left out.
     """
     np = data.np
     columns = needed_requests(data).columns
-    conversation, turn, prompt, cached = (
-        columns[name] for name in ("conversation", "turn", "prompt_tokens", "cached_tokens")
+    conversation, turn, prompt, answer, cached = (
+        columns[name] for name in ("conversation", "turn", "prompt_tokens", "output_tokens", "cached_tokens")
     )
     shared = float(_point_settings(data).get("serving_shared_prefix_tokens") or 0)
-    lengths = {(row, -1.0): shared for row in conversation}
-    lengths.update(zip(zip(conversation, turn, strict=True), prompt, strict=True))
+    prompts = dict(zip(zip(conversation, turn, strict=True), prompt, strict=True))
+    said = {(row, -1.0): shared for row in conversation}
+    said.update(zip(zip(conversation, turn, strict=True), prompt + answer, strict=True))
     needed = np.full(data.of, np.nan)
     for row in np.flatnonzero(turn > 0):
-        before = (lengths.get((conversation[row], turn[row] - back), np.nan) for back in (1, 2))
-        needed[row] = sum(before) / 2
+        least = prompts.get((conversation[row], turn[row] - 1), np.nan)
+        without = said.get((conversation[row], turn[row] - 2), np.nan)
+        if least > without:
+            needed[row] = (least + without) / 2
     known = ~np.isnan(needed) & ~np.isnan(cached)
     n = int(known.sum())
     if not n:

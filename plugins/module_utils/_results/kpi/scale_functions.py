@@ -22,7 +22,30 @@ from .request_functions import LAST, needed_requests, slo_kept
 Step = tuple[tuple[float, float], int]
 #: Stages of the first new pod, in their order.
 POD_STAGES = ("created", "scheduled", "started", "ready")
+#: Seconds without a successful look after which nobody knows how the servers followed.
+LONGEST_BLIND = 3.0
 Bounds = tuple[float, float]
+
+
+def watched_changes(data: PointData) -> Sequence[Mapping[str, Any]]:
+    """Return the changes of the number of servers during a load that was watched from its begin to its end.
+
+    Raises NoFigure if nobody watched it, if it was interrupted, or if the looks failed for long.
+    """
+    changes = needed_requests(data).scale
+    if not changes:
+        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
+    if any(change["since"] is None and change["at"] > 0 for change in changes):
+        note = "the load was interrupted, so how its servers followed is not known"
+        raise NoFigure(KpiValue(None, 0, 0, note=note))
+    spans = [change["at"] - max(0.0, change["since"]) for change in changes if change["type"] in ("failed", "blind")]
+    longest = max(spans, default=0.0)
+    if longest > LONGEST_BLIND:
+        note = (
+            f"the looks at the servers failed for {formats.format_duration(longest)}, so how they followed is not known"
+        )
+        raise NoFigure(KpiValue(None, 0, 0, note=note))
+    return changes
 
 
 def _bounds(change: Mapping[str, Any]) -> Bounds:
@@ -92,9 +115,7 @@ def _count_at(steps: Sequence[Step], moment: float) -> int:
 
 def find_scale_up(data: PointData) -> ScaleUp:
     """Return how the servers followed the load. Raises NoFigure if they were not watched or did not grow in number."""
-    changes = needed_requests(data).scale
-    if not changes:
-        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
+    changes = watched_changes(data)
     ready = ready_servers(changes)
     # Of pods that nobody counts in advance, as many are wanted as become ready.
     wanted = desired_servers(changes) or ready
@@ -183,9 +204,7 @@ def scale_up_missed(data: PointData) -> KpiValue:
 @kpi_function
 def most_servers(data: PointData) -> KpiValue:
     """The most servers that were ready at a time during the load."""
-    changes = needed_requests(data).scale
-    if not changes:
-        raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
+    changes = watched_changes(data)
     ready = ready_servers(changes)
     most = max((count for _bounds, count in ready), default=0)
     wanted = max((count for _bounds, count in desired_servers(changes)), default=most)

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.point_data import ENDED, INTENDED, NoFigure, PointData
 from ..kpi.request_functions import LAST, requests_succeeded, slo_kept
-from ..kpi.scale_functions import Step, desired_servers, ready_servers
+from ..kpi.scale_functions import Step, desired_servers, ready_servers, watched_changes
 from . import plot_canvas
 from .plot_canvas import COLOURS, PlotDrawing
 
@@ -21,10 +21,16 @@ BINS = 60
 
 
 def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
-    """Draw the rates of requests that were due, answered and late, and the numbers of servers wanted and ready."""
+    """Draw the rates of requests that were due, answered and late, and the numbers of servers wanted and ready.
+
+    Returns None unless the servers were watched from the begin of the load to its end.
+    """
     np = data.np
-    changes = data.extras.requests().scale if data.extras.requests is not None else ()
-    if not changes or not data.of:
+    try:
+        changes = watched_changes(data)
+    except NoFigure:
+        return None
+    if not data.of:
         return None
     good = requests_succeeded(data)
     try:

@@ -5,13 +5,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import read_lines, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import replica_watch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.replica_watch import (
     SCHEMA,
     ReplicaChanges,
+    ReplicaWatchSpec,
 )
+from scripted_server import Asked, ScriptedServer
 
 
 def pod(name: str, node: str = "", running: bool = False, ready: bool = False, deleted: bool = False) -> dict[str, Any]:
@@ -61,3 +73,63 @@ def test_a_pod_that_is_deleted_is_gone_once_and_one_that_is_not_ready_may_be_aga
     assert found[1:] == [[("a", "unready")], [("a", "ready")], [("a", "gone")], [], []]
     assert stages(changes.take([pod("b")], [], 7, 7)) == [("b", "created")]
     assert stages(changes.take([], [], 8, 8)) == [("b", "gone")]
+
+
+def watched(tmp_path: Path, answer: Callable[[Asked], Any], body: Callable[[], None]) -> list[dict[str, Any]]:
+    """Run ``body`` while the servers of a cluster are watched; return the records."""
+    with ScriptedServer(answer) as server:
+        spec = ReplicaWatchSpec(str(server.kubeconfig(tmp_path / "kubeconfig")), "", "ns", "app=s")
+        session = session_line(SCHEMA, "t1126-abcdef", "001", MonotonicWallClock.start())
+        with replica_watch.watch_replicas(spec, tmp_path / "scale.jsonl", session, lambda: None):
+            body()
+    return list(read_lines(tmp_path / "scale.jsonl"))
+
+
+def one_server(asked: Asked) -> Any:
+    """Answer as an API server with one Deployment and one pod."""
+    path = asked.path.partition("?")[0]
+    if path in ("/api/v1", "/apis/apps/v1"):
+        kind = "Pod" if path == "/api/v1" else "Deployment"
+        return 200, {"resources": [{"kind": kind, "name": f"{kind.lower()}s", "namespaced": True}]}
+    item = pod("a", "n", True, True) if path.endswith("/pods") else deployment(1)
+    return 200, {"items": [item], "metadata": {}}
+
+
+def test_a_watcher_that_died_ends_the_load_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forked: list[int] = []
+    fork = os.fork
+
+    def note() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(os, "fork", note)
+    with pytest.raises(ProcessError, match=r"not watched to the end: it ended with status -9"):
+        watched(tmp_path, one_server, lambda: os.kill(forked[0], signal.SIGKILL))
+
+
+def test_looks_that_fail_are_written_with_the_time_since_the_last_that_did_not(tmp_path: Path) -> None:
+    broken = threading.Event()
+    answered = {True: threading.Event(), False: threading.Event()}
+
+    def answer(asked: Asked) -> Any:
+        if not asked.path.partition("?")[0].endswith("/deployments"):
+            return one_server(asked)
+        fails = broken.is_set()
+        answered[fails].set()
+        return (500, {"message": "no leader"}) if fails else one_server(asked)
+
+    def break_for_a_moment() -> None:
+        broken.set()
+        assert answered[True].wait(30)
+        answered[False].clear()
+        broken.clear()
+        assert answered[False].wait(30)
+
+    records = watched(tmp_path, answer, break_for_a_moment)
+    for record in records:
+        files.check_schema(SCHEMA, record)
+    failed = [record for record in records if record["type"] == "failed"]
+    (blind,) = (record for record in records if record["type"] == "blind")
+    assert "no leader" in failed[0]["error"] and {record["since"] for record in failed} == {blind["since"]}
+    assert blind["since"] < failed[0]["at"] <= failed[-1]["at"] < blind["at"]

@@ -79,6 +79,34 @@ def test_a_turn_found_its_conversation_if_most_of_the_turn_before_was_cached(tmp
     assert affinity["value"] == pytest.approx(100 * 4 / 6) and affinity["n"] == 6 and affinity["simulated"]
 
 
+def with_answers(number, cached):
+    """Return turns with prompts of 50 tokens and answers of 200, both of which the prompts after them repeat."""
+    rows = enumerate(zip((50, 300, 550), cached, strict=True))
+    return [
+        request(
+            number * 3 + turn,
+            number * 3.0 + turn,
+            conversation=number,
+            turn=turn,
+            prompt_tokens=prompt,
+            cached_tokens=tokens,
+            output_tokens=200,
+        )
+        for turn, (prompt, tokens) in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("same_server", "only_the_first_turn"),
+    [((0, 48, 288), (0, 48, 48)), ((0, 240, 544), (0, 240, 240))],  # whole blocks of 16 tokens
+    ids=["prompts are cached", "prompts and answers are cached"],
+)
+def test_long_answers_that_a_server_has_cached_are_not_the_turn_before(tmp_path, same_server, only_the_first_turn):
+    records = [*with_answers(0, same_server), *with_answers(1, only_the_first_turn)]
+    kpis, _answer = figures(tmp_path, records, [float(index) for index in range(6)])
+    assert kpis["prefix_affinity"]["value"] == 75 and kpis["prefix_affinity"]["n"] == 4
+
+
 def test_what_all_conversations_begin_with_is_no_conversation_that_was_found(tmp_path):
     records = [*conversation(0, (992, 992, 992), 1000), *conversation(1, (992, 1088, 1184), 1000)]
     settings = f"{SLO}serving_shared_prefix_tokens: 1000\n"

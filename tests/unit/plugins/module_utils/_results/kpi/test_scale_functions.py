@@ -109,3 +109,53 @@ def test_the_plot_has_the_servers_that_were_ready_from_each_moment_on(tmp_path: 
     assert drawing is not None and "servers ready: 1 at first, 3 at most, 3 at the end" in drawing.alt
     ready = [(row[1], row[2]) for row in drawing.rows if row[0] == "servers_ready"]
     assert ready[:3] == [(0.0, 1), (pytest.approx(32.2), 2), (pytest.approx(34.2), 3)]
+
+
+#: A second session begins at 50 s: what its first look finds may be there for long, and b may be gone.
+SECOND = [
+    {
+        "type": "session",
+        "schema": "scale/1",
+        "run": "t",
+        "point": "001",
+        "anchor": {"wall": START, "monotonic": 100.0, "boot": "b"},
+        "pid": 2,
+    },
+    desired(3, 50.0, None),
+    *(pod(name, stage, 50.0, None) for name in ("old", "c") for stage in ("created", "scheduled", "started", "ready")),
+]
+
+
+def failed(since: float, at: float) -> list[dict[str, Any]]:
+    """Return the records of a look that failed, and of one a second later that did not."""
+    return [
+        {"type": "failed", "error": "e", "since": START + since, "at": START + at},
+        {"type": "blind", "since": START + since, "at": START + at + 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unseen", "why"),
+    [
+        (SECOND, "the load was interrupted"),
+        (failed(30.0, 32.5), "the looks at the servers failed for 3.5"),
+        (failed(30.0, 33.5)[:1], "the looks at the servers failed for 3.5"),
+    ],
+    ids=["second session", "failed looks", "failed looks to the end"],
+)
+@pytest.mark.parametrize("seen", [OLD, [*OLD, *NEW]], ids=["stays", "grows"])
+def test_a_time_without_looks_leaves_the_servers_unknown(
+    tmp_path: Path, seen: list[dict[str, Any]], unseen: list[dict[str, Any]], why: str
+) -> None:
+    kpis, answer = measured(tmp_path, [*seen, *unseen])
+    for name in ("scale_up_desired", "scale_up_all_ready", "scale_up_missed", "servers_ready_max"):
+        assert kpis[name]["value"] is None and kpis[name].get("at_least") is None and why in kpis[name]["note"]
+    assert "autoscaler" not in answer[0]
+    run = run_reader.read_run_directory(tmp_path)
+    assert scale_plots.draw_servers_over_time(read_point_data.read_point_data(run, run.points[0], []), "") is None
+
+
+def test_looks_that_fail_for_a_moment_or_before_the_load_leave_the_figures(tmp_path: Path) -> None:
+    short = [*OLD, *failed(-10.0, 0.5), *NEW, pod("c", "ready", 34.2, 34.0), *failed(40.0, 40.5)]
+    kpis, _answer = measured(tmp_path, short)
+    assert kpis["scale_up_all_ready"]["interval"] == pytest.approx([14.0, 14.2])
