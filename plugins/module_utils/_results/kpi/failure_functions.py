@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -65,15 +65,14 @@ def kinds_of_failures(data: PointData) -> list[str]:
 def kinds_of_failures_of_trainings(data: PointData) -> list[str]:
     """Return the kinds of failures that hit trainings which say what steps they do, in the order of NOUNS."""
     failures = failures_of_point(data)
-    told = {recovery.kind for recovery in failures.recoveries if recovery.resumption is not None} if failures else set()
+    told = {recovery.kind for recovery in _with_steps(failures.recoveries)} if failures else set()
     return [kind for kind in NOUNS if kind in told]
 
 
 def kinds_of_failures_with_evictions(data: PointData) -> list[str]:
     """Return the kinds of failures after which Kueue evicted a workload, in the order of NOUNS."""
     failures = failures_of_point(data)
-    recoveries = failures.recoveries if failures else []
-    evicted = {recovery.kind for recovery in recoveries if not data.np.isnan(recovery.stages.get(EVICTED, (nan,))[0])}
+    evicted = {recovery.kind for recovery in _with_evictions(failures.recoveries)} if failures else set()
     return [kind for kind in NOUNS if kind in evicted]
 
 
@@ -88,7 +87,17 @@ def _chosen(failures: PointFailures, failure: str) -> list[Recovery]:
     return [recovery for recovery in failures.recoveries if failure in ("", recovery.kind)]
 
 
-def _rests(data: PointData) -> dict[str, Any]:
+def _with_steps(recoveries: list[Recovery]) -> list[Recovery]:
+    """Return those of trainings that say which steps they do, except one that succeeded without a further step."""
+    return [row for row in recoveries if row.resumption is not None and not row.resumption.succeeded]
+
+
+def _with_evictions(recoveries: list[Recovery]) -> list[Recovery]:
+    """Return those of workloads that Kueue evicted."""
+    return [row for row in recoveries if not isnan(row.stages.get(EVICTED, (nan,))[0])]
+
+
+def _provenance(data: PointData) -> dict[str, Any]:
     stage = next((stage for stage in ("pods_running", "running") if data.knows(stage)), None)
     return data.provenance(stage) if stage is not None else {}
 
@@ -108,7 +117,7 @@ def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[R
 def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure: str = "") -> KpiValue:
     """A quantile of the seconds from a failure until ``stage``, over all workloads that it hit; Kaplan-Meier.
 
-    stage: one of STAGES or OF_QUEUE. failure: of one kind only.
+    stage: one of STAGES or OF_QUEUE; the latter over the workloads that Kueue evicted. failure: of one kind only.
     """
     if stage not in (*STAGES, *OF_QUEUE):
         raise formats.unknown_value("stage", stage, (*STAGES, *OF_QUEUE))
@@ -117,13 +126,15 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
         return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
     chosen = [row for row in _chosen(failures, failure) if stage not in OF_LOST_NODE or row.kind == NODE_LOST]
     if stage in OF_QUEUE:
-        chosen = [row for row in chosen if stage in row.stages]
+        chosen = _with_evictions(chosen)
+        if not chosen:
+            return KpiValue(None, 0, 0, note="Kueue evicted no workload that a failure hit", inapplicable=True)
     if stage in OF_TRAINING:
-        chosen = [row for row in chosen if row.resumption is not None]
+        chosen = _with_steps(chosen)
         if not chosen:
             return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
     if not chosen:
-        return KpiValue(None, 0, 0, note="no failure hit a workload", **_rests(data))
+        return KpiValue(None, 0, 0, note="no failure hit a workload", **_provenance(data))
     sample, q = recovery_sample(data, failures, chosen, stage), parse_quantile(quantile)
     estimate = sample.quantile(q)
     bootstrap: dict[str, Any] = {}
@@ -139,7 +150,7 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
         note=f"{missing:,} of {sample.of:,} were not seen to reach it" if missing else "",
         labels={**_labels_of_answer(failures, chosen, failure), "spread": spread},
         **bootstrap,
-        **_rests(data),
+        **_provenance(data),
     )
 
 
@@ -203,7 +214,7 @@ def outage(data: PointData, stage: str = CAUGHT_UP, quantile: Any = "max", failu
         "away": "an unknown time" if np.isnan(away) else formats.format_duration(float(away)),
         "waiting": formats.format_count(waiting, "workload"),
     }
-    return KpiValue.of_estimate(sample.quantile(parse_quantile(quantile)), labels=labels, **_rests(data))
+    return KpiValue.of_estimate(sample.quantile(parse_quantile(quantile)), labels=labels, **_provenance(data))
 
 
 @kpi_function
@@ -212,7 +223,7 @@ def failures_injected(data: PointData, failure: str = "") -> KpiValue:
     failures = _needed_failures(data)
     count = sum(number for kind, number in failures.injected.items() if failure in ("", kind))
     note = f"{failures.skipped:,} found nothing to fail" if failures.skipped else ""
-    return KpiValue(float(count), count, count + failures.skipped, note=note, **_rests(data))
+    return KpiValue(float(count), count, count + failures.skipped, note=note, **_provenance(data))
 
 
 @kpi_function
@@ -220,7 +231,7 @@ def never_recovered(data: PointData, failure: str = "") -> KpiValue:
     """Count the workloads that a failure hit and that were not seen whole again; each counts once for each failure."""
     chosen = _chosen(_needed_failures(data), failure)
     count = sum(1 for recovery in chosen if data.np.isnan(recovery.stages[WHOLE][0]))
-    return KpiValue(float(count), len(chosen), len(chosen), **_rests(data))
+    return KpiValue(float(count), len(chosen), len(chosen), **_provenance(data))
 
 
 @kpi_function
@@ -230,7 +241,7 @@ def gpu_seconds_lost(data: PointData, cause: str = "", failure: str = "") -> Kpi
         raise formats.unknown_value("cause", cause, CAUSES)
     chosen = _chosen(_needed_failures(data), failure)
     value = sum(sum(recovery.lost[name] for name in CAUSES if cause in ("", name)) for recovery in chosen)
-    return KpiValue(value, len(chosen), len(chosen), **_rests(data))
+    return KpiValue(value, len(chosen), len(chosen), **_provenance(data))
 
 
 @kpi_function
@@ -242,14 +253,14 @@ def training_redone(data: PointData, unit: str = SECONDS, failure: str = "") -> 
     if unit not in REDONE_UNITS:
         raise formats.unknown_value("unit", unit, REDONE_UNITS)
     chosen = _chosen(_needed_failures(data), failure)
-    known = [recovery.resumption for recovery in chosen if recovery.resumption is not None]
+    known = [recovery.resumption for recovery in _with_steps(chosen) if recovery.resumption is not None]
     if not known:
         return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
     resumed = [resumption for resumption in known if not data.np.isnan(resumption.resumed)]
     value = float(sum(getattr(resumption, unit) for resumption in resumed))
     missing = len(known) - len(resumed)
     note = f"{missing:,} of {len(known):,} did not go on" if missing else ""
-    return KpiValue(value, len(resumed), len(known), note=note, **_rests(data))
+    return KpiValue(value, len(resumed), len(known), note=note, **_provenance(data))
 
 
 @kpi_function
@@ -257,5 +268,5 @@ def goodput(data: PointData) -> KpiValue:
     """Useful GPU-seconds in percent of those that workloads held, with those of pods that waited for replacement."""
     failures = _needed_failures(data)
     if failures.held <= 0:
-        return KpiValue(None, 0, data.of, note="the pods hold no GPUs", **_rests(data))
-    return KpiValue(100 * failures.useful / failures.held, data.of, data.of, **_rests(data))
+        return KpiValue(None, 0, data.of, note="the pods hold no GPUs", **_provenance(data))
+    return KpiValue(100 * failures.useful / failures.held, data.of, data.of, **_provenance(data))

@@ -66,6 +66,11 @@ class Recovery:
 
     @property
     def idle_until(self) -> float:
-        """When the workload worked again: it was whole, and did a step if it says so; infinite if it never did."""
+        """When the workload worked again: it was whole, and did a step if it says so; infinite if it never did.
+
+        A training that succeeded without a further step had none to do.
+        """
         whole = midpoint_of_span(self.stages[WHOLE], inf)
-        return whole if self.resumption is None else max(whole, midpoint_of_span(self.stages[RESUMED], inf))
+        if self.resumption is None or self.resumption.succeeded:
+            return whole
+        return max(whole, midpoint_of_span(self.stages[RESUMED], inf))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import inf, isnan
 from pathlib import Path
 from types import MappingProxyType
@@ -225,7 +226,8 @@ def join_failures(
             for recovery in recoveries:
                 _follow(recovery, lives, size, ended.get(index, ""))
                 if index in progress:
-                    _follow_training(recovery, lives, progress[index])
+                    _follow_training(recovery, lives, progress[index], ended.get(index) == SUCCEEDED)
+            _count_redone_work_once(recoveries)
         held, useful = share_gpu_seconds(recoveries, lives, end, checkpoint_every)
         result.held += held
         result.useful += useful
@@ -337,12 +339,21 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     recovery.over = completed is None and bool(outcome)
 
 
-def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: TrainingProgress) -> None:
+def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: TrainingProgress, succeeded: bool) -> None:
     """Fill the stages of a training that says which steps it does."""
     since = recovery.injected[0]
     runs = sorted((midpoint_of_span(pod.running, inf), midpoint_of_span(pod.created)) for pod in lives)
     again = min((running for running, created in runs if created > since), default=inf)
-    recovery.resumption = find_resumption(progress, midpoint_of_span(recovery.injected), runs[0][0], again)
+    recovery.resumption = find_resumption(progress, midpoint_of_span(recovery.injected), runs[0][0], again, succeeded)
     for stage in OF_TRAINING:
         moment = getattr(recovery.resumption, stage)
         recovery.stages[stage] = (moment, moment)
+
+
+def _count_redone_work_once(recoveries: list[Recovery]) -> None:
+    """Leave what a training does again to the first of the failures that hit it before it resumed."""
+    for earlier, later in pairwise(recoveries):
+        if earlier.resumption is None or later.resumption is None:
+            continue
+        if not earlier.resumption.resumed < midpoint_of_span(later.injected):
+            later.resumption = replace(later.resumption, steps=0, seconds=0.0)

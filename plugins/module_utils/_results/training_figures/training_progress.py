@@ -27,18 +27,31 @@ class ProgressFormat:
     file: str
     step: str
     time: str
-    checkpoint: str = "$^"
+    checkpoint: str = "($^)"
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> ProgressFormat | None:
         """Return the format that a flavour describes, None if it describes none. Raises InputError."""
         if not values:
             return None
+        if not isinstance(values, Mapping):
+            raise InputError(f"progress is a {type(values).__name__}, and it must be a dictionary")
         known = {entry.name for entry in fields(cls)}
         if (unknown := sorted(values.keys() - known)) or (values.keys() < known - {"checkpoint"}):
             wrong = f"unknown {unknown[0]}" if unknown else "file, step and time are needed"
             raise InputError(f"progress: {wrong}; it has {', '.join(sorted(known))}")
-        return cls(**values)
+        for name, text in values.items():
+            if not isinstance(text, str):
+                raise InputError(f"progress.{name} is a {type(text).__name__}, and it must be a text")
+        form = cls(**values)
+        try:
+            groups = re.compile(form.checkpoint).groups
+        except re.error as error:
+            what = f"'{form.checkpoint}' is not a valid regular expression: {error}"
+            raise InputError(f"progress.checkpoint: {what}") from error
+        if groups != 1:
+            raise InputError(f"progress.checkpoint: '{form.checkpoint}' has {groups} groups, and one must be the step")
+        return form
 
 
 def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]:
@@ -56,15 +69,15 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
             row = json.loads(line)
             moment = datetime.fromisoformat(_value(row, form.time))
             step = int(_value(row, form.step))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             continue
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)
         steps.append([step, moment.timestamp()])
     pattern = re.compile(form.checkpoint)
     paths = (str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file())
-    checkpoints = sorted({int(match[1]) for path in paths if (match := pattern.search(path))})
-    return {"steps": steps, "checkpoints": checkpoints}
+    found_steps = {match[1] or "" for path in paths if (match := pattern.search(path))}
+    return {"steps": steps, "checkpoints": sorted(int(step) for step in found_steps if step.isdecimal())}
 
 
 def _value(row: Any, name: str) -> Any:

@@ -159,6 +159,10 @@ def test_trainings_without_gpus_cost_pods_and_say_what_they_did_again() -> None:
     assert found["training_seconds_redone_pod_killed"]["note"] == "1 of 3 did not go on"
     assert found["time_to_useful_pod_killed_p50"]["value"] == 58
     assert found["time_to_useful_pod_killed_max"]["at_least"] == 300
+    seen[2].resumption = Resumption(kept=90, succeeded=True)
+    found = figures(PointFailures(seen, {"pod_killed": 3}, end=400))
+    assert "note" not in found["training_seconds_redone_pod_killed"]
+    assert found["time_to_useful_pod_killed_max"]["of"] == 2
     for entry in seen:
         entry.resumption = None
     untold = figures(PointFailures(seen, {"pod_killed": 3}, end=400))
@@ -175,4 +179,8 @@ def test_evictions_of_kueue_have_figures_beside_those_of_the_node() -> None:
     assert found["time_to_evicted_node_lost_max"]["value"] == 30
     assert found["time_to_requeued_node_lost_p50"]["value"] == 35
     assert found["time_to_readmitted_node_lost_p50"]["at_least"] == 300
+    kept = recovery(2, 5)
+    kept.stages |= dict.fromkeys(("evicted", "requeued", "readmitted"), (nan, nan))
+    beside = figures(PointFailures([*seen, kept], {"node_lost": 3}, end=400))["time_to_evicted_node_lost_max"]
+    assert (beside["value"], beside["n"], beside["of"]) == (30, 2, 2), "the third one recovered without an eviction"
     assert "time_to_evicted_node_lost_p50" not in figures(PointFailures([recovery(0, 40)], {"node_lost": 1}, end=400))

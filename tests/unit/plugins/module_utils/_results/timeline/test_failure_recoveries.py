@@ -134,6 +134,29 @@ def test_a_training_that_never_goes_on_is_idle_until_the_end_although_its_pods_r
     assert recovery.lost["blocked"] == 70
 
 
+def test_a_training_that_succeeds_without_a_further_step_is_idle_only_until_it_is_whole() -> None:
+    pods = {"a": pod(1, 20, "deleted"), "a2": pod(30, 60, "succeeded")}
+    progress = {0: TrainingProgress(((5.0, 1), (19.0, 2)))}
+    rows = inject(0, 19.5, ["a"], "pod_killed")
+    found = join(rows, pods, {0: 1}, progress=progress, end=1000.0, ended={0: "succeeded"})
+    (recovery,) = found.recoveries
+    assert recovery.idle_until == 30 and recovery.resumption is not None and recovery.resumption.succeeded
+    assert recovery.lost == {"waiting": approx(10.5), "blocked": 0, "redone": approx(0.5)}
+
+
+def test_what_a_training_does_again_counts_for_the_first_failure_that_hit_it_before_it_resumed() -> None:
+    pods = {"a": pod(1, 20, "deleted"), "a2": pod(30, 41, "deleted"), "a3": pod(50, 90, "deleted"), "a4": pod(100)}
+    steps = [(10.0 + number, number) for number in range(1, 9)]  # until 18 s
+    steps += [(54.0 + number, number) for number in range(5, 11)]  # 5 at 59 s, 10 at 64 s
+    steps += [(100.0 + number, number) for number in range(7, 20)]
+    progress = {0: TrainingProgress(tuple(steps), (4, 6))}
+    kills = [(19.5, "a"), (40.0, "a2"), (89.0, "a3")]
+    rows = [row for number, (at, uid) in enumerate(kills) for row in inject(number, at, [uid], "pod_killed", uid)]
+    redone = [recovery.resumption for recovery in join(rows, pods, {0: 1}, progress=progress).recoveries]
+    assert [resumption.steps for resumption in redone if resumption is not None] == [4, 0, 4]
+    assert [resumption.seconds for resumption in redone if resumption is not None] == [5.5, 0, 29]
+
+
 def test_a_recovery_that_never_came_costs_until_the_end() -> None:
     found = join(inject(0, 10, ["a"]), {"a": pod(1, 30, "deleted")}, {0: 1}, end=100.0)
     (recovery,) = found.recoveries

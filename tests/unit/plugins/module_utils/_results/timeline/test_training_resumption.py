@@ -67,3 +67,12 @@ def test_steps_that_do_not_fit_the_clock_of_the_load_are_left_out_with_a_note() 
     found = read_progress(rows, 1000.0, 1100.0, notes)
     assert found == {0: TrainingProgress(((10.0, 0), (20.0, 1)))}
     assert len(notes) == 1 and "workload 1" in notes[0] and "3610 to 3620 s" in notes[0]
+
+
+@pytest.mark.parametrize("logged", [(500, 1000, 1500), (1, 500, 1000), (500,)])
+def test_a_training_that_does_not_log_each_step_is_left_out_with_a_note(logged: tuple[int, ...]) -> None:
+    coarse = {"steps": [[step, 1010.0 + place] for place, step in enumerate(logged)], "checkpoints": [500]}
+    notes: list[str] = []
+    found = read_progress([{"index": 0, "progress": coarse}, row(1, 1010.0, 1020.0)], 1000.0, 1100.0, notes)
+    assert list(found) == [1]
+    assert len(notes) == 1 and "workload 0" in notes[0] and "logging_steps: 1" in notes[0]

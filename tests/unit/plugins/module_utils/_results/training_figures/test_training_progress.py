@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -38,7 +39,7 @@ def test_steps_checkpoints_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
         folder,
         (1, "1970-01-01T00:01:00.500000"),
         (2, "1970-01-01T01:01:01+01:00"),
-        tail='[1]\n{"data": {"step": 3, "ti',
+        tail='[1]\n{"data": {"step": Infinity, "timestamp": "1970-01-01T00:02:00"}}\n{"data": {"step": 3, "ti',
     )
     for step in (10, 5):
         (folder / f"checkpoint-{step}").mkdir()
@@ -67,3 +68,30 @@ def test_a_format_with_unknown_or_missing_entries_is_refused() -> None:
     for wrong, what in (({"file": "f", "step": "s"}, "file, step and time"), ({"files": "f"}, "unknown files")):
         with pytest.raises(InputError, match=what):
             ProgressFormat.of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ("file", "progress is a str, and it must be a dictionary"),
+        ({"step": 1}, "progress.step is a int, and it must be a text"),
+        ({"checkpoint": "checkpoint-([0-9]+"}, "progress.checkpoint: 'checkpoint-.* is not a valid regular expression"),
+        ({"checkpoint": "checkpoint-[0-9]+"}, "progress.checkpoint: 'checkpoint-.* has 0 groups"),
+        ({"checkpoint": "(checkpoint)-([0-9]+)"}, "progress.checkpoint: .* has 2 groups"),
+    ],
+)
+def test_a_format_that_can_not_be_read_is_refused(wrong: Any, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        ProgressFormat.of({"file": "f", "step": "s", "time": "t", **wrong} if isinstance(wrong, dict) else wrong)
+
+
+def test_a_folder_whose_name_has_no_step_is_no_checkpoint(tmp_path: Path) -> None:
+    form = ProgressFormat.of(
+        {"file": "training_logs.jsonl", "step": "s", "time": "t", "checkpoint": "^checkpoint-(.+)/"}
+    )
+    assert form is not None
+    write(tmp_path / "w-0")
+    for name in ("5", "last"):
+        (tmp_path / "w-0" / f"checkpoint-{name}").mkdir()
+        (tmp_path / "w-0" / f"checkpoint-{name}" / "model").write_text("x", encoding="utf-8")
+    assert read_training_progress(tmp_path / "w-0", form) == {"steps": [], "checkpoints": [5]}
