@@ -112,6 +112,8 @@ POINT: dict[str, dict[str, Any]] = {
             "error": TEXT_OR_NULL,
             # why it is unknown whether all processes of the training worked together
             "unchecked": TEXT,
+            # figures that its log has and that say nothing of the whole training, with the reason
+            "left_out": {"type": "object", "additionalProperties": TEXT},
             # what it wrote to files: [step, when it was done, seconds since 1970]; steps of its checkpoints
             "progress": object_schema(
                 {

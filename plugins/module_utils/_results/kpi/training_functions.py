@@ -53,7 +53,7 @@ def training(
     labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
     if template:
         labels["template"] = template
-    note = ""
+    note = _note_of_left_out_figures(data.extras.training, names)
     if per:
         labels["per"] = per
         gpus = _gpus_by_workload(data)
@@ -62,7 +62,8 @@ def training(
             for row, value in zip(rows, values, strict=True)
             if _has_row_gpus(gpus, row)
         ]
-        note = "" if len(kept) == len(rows) else f"{len(rows) - len(kept):,} of {len(rows):,} used no GPU"
+        without = "" if len(kept) == len(rows) else f"{len(rows) - len(kept):,} of {len(rows):,} used no GPU"
+        note = "; ".join(filter(None, (without, note)))
         rows, values = [row for row, _value in kept], [value for _row, value in kept]
     return _statistic_over_training_rows(data, rows, values, statistic, labels, note)
 
@@ -84,6 +85,13 @@ def printed_figures(
             pairs.append((row, float(row["figures"][name])))
     pairs.sort(key=lambda pair: (pair[0]["index"] is None, pair[0]["index"] or 0))
     return [row for row, _value in pairs], [value for _row, value in pairs]
+
+
+def _note_of_left_out_figures(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Return for how many logs none of these figures counts although it was printed, and why."""
+    reasons = [next((row["left_out"][name] for name in names if name in row.get("left_out", {})), "") for row in rows]
+    left = [reason for reason in reasons if reason]
+    return f"{formats.format_count(len(left), 'log')} left out: {left[0]}" if left else ""
 
 
 def _gpus_by_workload(data: PointData) -> dict[Any, float]:

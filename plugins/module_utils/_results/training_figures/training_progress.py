@@ -10,10 +10,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+
+#: Seconds by which the times in a log and in the progress may differ.
+_TOLERANCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,17 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
     paths = (str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file())
     found_steps = {match[1] or "" for path in paths if (match := pattern.search(path))}
     return {"steps": steps, "checkpoints": sorted(int(step) for step in found_steps if step.isdecimal())}
+
+
+def was_restarted(progress: Mapping[str, Any], runtime: float) -> bool:
+    """Return whether a training went on in a further process: its steps go back, or take longer than its last one.
+
+    runtime: seconds that the last process trained, as it says.
+    """
+    steps = progress["steps"]
+    moments = [moment for _step, moment in steps]
+    backwards = any(later < step for (step, _at), (later, _then) in pairwise(steps))
+    return backwards or (bool(moments) and max(moments) - min(moments) > runtime + _TOLERANCE)
 
 
 def _value(row: Any, name: str) -> Any:

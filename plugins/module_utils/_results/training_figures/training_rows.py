@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from .training_log import LogFigures, LogFormat, parse_log_figures
-from .training_progress import ProgressFormat, read_training_progress
+from .training_progress import ProgressFormat, read_training_progress, was_restarted
 
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 
@@ -29,6 +30,7 @@ SUMMARY = (
     "train_tokens_per_second",
     "train_loss",
 )
+_RESTARTED = "the training was restarted, and its log is that of the last part"
 NOTHING: Mapping[str, float] = MappingProxyType({})
 #: The format of simulated logs, whatever the flavour (_training_simulation).
 SIMULATED = LogFormat(summary=SUMMARY, loss=("loss",), over=("epoch",))
@@ -159,9 +161,26 @@ def write_training_rows(
             continue
         if found := read_training_progress(folder / "files" / row["workload"], progress):
             row["progress"] = found
+            if log_format.summary and not row["simulated"]:
+                _leave_out_figures_of_last_part(row, log_format)
     before = target.read_bytes() if target.exists() else None
     files.write_lines(target, written, "training/1")
     return target.read_bytes() != before, written
+
+
+def _leave_out_figures_of_last_part(row: dict[str, Any], log_format: LogFormat) -> None:
+    """Leave out the figures that a restarted training prints as those of the whole, and of which it knows a part only.
+
+    The Hugging Face Trainer divides all samples and steps by the time since the restart, and the loss since then by all
+    steps.
+    """
+    figures = row["figures"]
+    if not was_restarted(row["progress"], figures.get("train_runtime", math.inf)):
+        return
+    kept = {name: value for name, value in figures.items() if name not in (*SUMMARY, *log_format.derived)}
+    kept |= log_format.derived_of(kept)
+    if left := sorted(figures.keys() - kept.keys()):
+        row["figures"], row["left_out"] = kept, dict.fromkeys(left, _RESTARTED)
 
 
 def unexpected_figures(written: list[dict[str, Any]], expected: Mapping[str, float]) -> list[str]:
@@ -210,6 +229,8 @@ def format_summary_sentence(written: list[dict[str, Any]]) -> str:
     missing = f" ({formats.format_count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
     doubt = describe_unchecked_trainings(written)
     doubt = f"; {doubt}" if doubt else ""
+    left = [row["left_out"] for row in written if row.get("left_out")]
+    doubt += f"; {formats.format_count(len(left), 'log')} without {', '.join(left[0])}: {_RESTARTED}" if left else ""
     return (
         f"training figures in {overview['with_figures']} of"
         f" {formats.format_count(overview['logs'], 'log')}{tail}{missing}{doubt}"

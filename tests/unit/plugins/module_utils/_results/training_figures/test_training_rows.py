@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_progress import (
+    ProgressFormat,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
@@ -191,6 +196,34 @@ def test_a_training_that_may_have_been_alone_is_found_or_said_to_be_unchecked(
     assert found[0].get("unchecked", "").startswith(unchecked) and bool(unchecked) == ("unchecked" in found[0])
     doubt = "whether the processes trained together was not checked: "
     assert (f"{doubt}{unchecked}" in training_rows.format_summary_sentence(found)) == bool(unchecked)
+
+
+@pytest.mark.parametrize(
+    ("steps", "restarted"),
+    [
+        ([(1, 100.0), (2, 150.0), (3, 200.0)], False),
+        ([(1, 100.0), (2, 110.0), (1, 190.0), (2, 200.0)], True),
+        ([(1, 100.0), (2, 110.0), (3, 300.0)], True),  # from a checkpoint of its last step
+    ],
+)
+def test_figures_of_the_last_part_of_a_restarted_training_are_left_out_with_the_reason(
+    steps: list[tuple[int, float]], restarted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEATRIAL_VALIDATE", "1")
+    log = tmp_path / "a.log"
+    log.write_text(f"dataset_tokens_per_sample: 61.5\n{HF}\n{SUMMARY}\n")
+    (tmp_path / "files" / "w-0").mkdir(parents=True)
+    moments = [(step, datetime.fromtimestamp(at, timezone.utc).isoformat()) for step, at in steps]
+    lines = [json.dumps({"data": {"step": step, "timestamp": moment}}) for step, moment in moments]
+    (tmp_path / "files" / "w-0" / "training_logs.jsonl").write_text("\n".join(lines))
+    logs = [training_rows.TrainingLog("a", 0, "w-0", str(log))]
+    progress = ProgressFormat.of(training_flavours.load_flavour("fms").progress)
+    _changed, (row,) = training_rows.write_training_rows(tmp_path, logs, FMS, False, progress=progress)
+    left = {*FIGURES, "dataset_tokens_per_second"}
+    printed = {"dataset_tokens_per_sample", "total_batch_size"}
+    assert row["figures"].keys() == (printed if restarted else printed | left)
+    assert row.get("left_out", {}).keys() == (left if restarted else set())
+    assert ("the training was restarted" in training_rows.format_summary_sentence([row])) is restarted
 
 
 def test_one_process_and_a_simulated_one_need_no_check(tmp_path: Path) -> None:
