@@ -195,8 +195,8 @@ def arrival_with_trace_content(arrival: dict[str, Any], folder: Path | None = No
 
 #: Settings of the versions of components of a rehearsal cluster.
 VERSION_SETTINGS = ("rehearsal_versions", "rehearsal_sources")
-#: Beginnings of the names of settings about nodes, and about a rehearsal cluster.
-NODE_PREFIXES = ("node_scaling_", "fake_gpu_", "rehearsal_")
+#: Beginnings of the names of settings about nodes, and about a rehearsal cluster and its workers.
+NODE_PREFIXES = ("cluster_workers", "node_scaling_", "fake_gpu_", "rehearsal_")
 #: Those of them that may differ between points: number and size of nodes, versions of components.
 NODE_SETTINGS = (
     "node_scaling_count",

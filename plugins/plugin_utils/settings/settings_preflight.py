@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     nearest_file,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
@@ -50,7 +50,7 @@ _EXPORT_CHECKS: dict[str, Callable[[str], object]] = {
 
 ROOT = project_role.ROOT
 #: Roles that every run uses: their meta/checks.yml hold for all projects.
-OF_EVERY_RUN = ("fake_gpu", "metrics", "node_scaling", "rhoai", "workload")
+OF_EVERY_RUN = ("cluster", "fake_gpu", "metrics", "node_scaling", "rhoai", "workload")
 #: The role that leases machines. Its checks hold for runs that lease some.
 LEASE_ROLE = "quads_lease"
 #: Phases that use a cluster, and those that acquire one.
@@ -309,7 +309,8 @@ class PreflightInput:
     def _refuse_wrong_cluster(self) -> None:
         try:
             targets = self._targets()
-            for target in targets:
+            cluster_names = cluster_selection.assign_cluster_names(targets, "")
+            for target, name in zip(targets, cluster_names, strict=True):
                 cluster_settings.lifetime(target)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_by_name(target.provider).check(target)
@@ -319,7 +320,7 @@ class PreflightInput:
                             "rehearsal_data_dir", "rehearsal cluster", CLUSTER_SPACE, "XDG_STATE_HOME"
                         )
                     if target.chosen.get("rehearsal_name"):
-                        instance_dir.InstancePaths(".", target.chosen["rehearsal_name"])
+                        instance_dir.InstancePaths(".", name)
             if any(provider_by_name(target.provider).simulated for target in targets):
                 self._refuse_missing_programs()
         except InputError as error:

@@ -11,7 +11,12 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    declared_checks,
+    setting_templates,
+    workload_files,
+    workload_kinds,
+)
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLE = Path(__file__).parents[3] / "roles" / "scheduler"
@@ -51,7 +56,44 @@ def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     ],
 )
 def test_what_is_watched_follows_from_the_mode(mode: str, stages: list[Any]) -> None:
-    assert variables({"scheduler_mode": mode}, "__scheduler_stages") == [stages]
+    (found,) = variables({"scheduler_mode": mode}, "__scheduler_stages")
+    assert [one["use"] if "stages" in one else one for one in found] == stages
+
+
+def test_what_a_manager_may_not_see_of_a_short_job_has_no_figures() -> None:
+    """It ends before the manager copies that its pods run."""
+    (entries,) = variables({"scheduler_mode": "multikueue"}, "__scheduler_stages")
+    job, workload = workload_kinds.resolve_stage_definitions(entries, lambda _folder, name: name)
+    assert job["kind"] == "Job"
+    assert [stage["name"] for stage in job["stages"]] == ["created", "started", "succeeded", "failed"]
+    rare = {stage["name"] for stage in workload["stages"] if stage.get("gang") == ["first"]}
+    assert rare == {"pods_ready", "preempted", "evicted"}  # stages named ..._first, which no duration_… is of
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"cluster_workers": 0}, "scheduler_mode"),
+        ({"scheduler_capacity": {"cpu": "4"}}, "scheduler_capacity"),
+        ({"scheduler_queues": [{"name": "a", "quota": {"cpu": "4"}}]}, "scheduler_queues"),
+        ({"scheduler_queues": [{"name": "a", "flavors": [{"name": "f", "quota": {"cpu": "4"}}]}]}, "scheduler_queues"),
+        ({"scheduler_fair_sharing": True}, "scheduler_fair_sharing"),
+        ({"scheduler_usage_half_life": 30}, "scheduler_usage_half_life"),
+    ],
+)
+def test_what_manager_and_workers_can_not_share_is_refused(settings: dict[str, Any], name: str) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    checks = declared_checks.read_checks(ROLE / "meta" / "checks.yml")
+    usual = LOADER.load_from_file(str(ROLE / "defaults" / "main.yml"))
+    usual |= {"cluster_provider": "rehearsal", "rehearsal_name": "mine", "fake_gpu_devices": False}
+    usual |= {"fake_gpu_topology": [], "fake_gpu_labels": {}, "rehearsal_sources": {}, "rehearsal_components": []}
+    usual |= {"cluster_workers": 2, "scheduler_mode": "multikueue", "scheduler_checkout": "x"}
+    usual["scheduler_queues"] = [{"name": "a", "flavors": [{"name": "f"}]}]
+    assert declared_checks.first_refused(checks, usual, render) is None
+    problem = declared_checks.first_refused(checks, {**usual, **settings}, render)
+    assert problem is not None and problem[0] == name
+    if name != "scheduler_mode":
+        assert declared_checks.first_refused(checks, {**usual, **settings, "scheduler_mode": "kueue"}, render) is None
 
 
 def test_only_the_object_that_is_queued_is_suspended_and_has_the_queue() -> None:
@@ -73,7 +115,11 @@ def test_only_the_object_that_is_queued_is_suspended_and_has_the_queue() -> None
 
 def test_the_manager_checks_jobs_with_its_workers_which_have_the_same_queues_and_a_part_of_the_quota() -> None:
     clusters = {
-        name: {"kubeconfig": f"/{name}/kubeconfig", "simulated": True} for name in ("sutest", "worker-1", "worker-2")
+        name: {"kubeconfig": f"/{name}/kubeconfig", "simulated": True, "state": state}
+        for name, state in (
+            *dict.fromkeys(("sutest", "worker-1", "worker-2"), "acquired").items(),
+            ("worker-3", "released"),  # an earlier session had more workers
+        )
     }
     settings = {"scheduler_mode": "multikueue", "cluster_acquired": clusters, "scheduler_worker_lost_timeout": 20}
     names = ("__scheduler_queue_objects", "__scheduler_kueue_settings", "__scheduler_point_kinds")
@@ -104,6 +150,20 @@ def test_the_manager_checks_jobs_with_its_workers_which_have_the_same_queues_and
     assert [quota["nvidia.com/gpu"] for quota in gpus] == ["64", "32"]
     (job,) = objects(settings)
     assert job["spec"]["suspend"] is True and job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "all-001"
+
+
+@pytest.mark.parametrize(("workers", "wanted", "fine"), [(2, 2, True), (1, 2, False), (2, 1, False), (0, 0, False)])
+def test_the_run_needs_as_many_workers_as_it_is_to_have(workers: int, wanted: int, fine: bool) -> None:
+    tasks = LOADER.load_from_file(str(ROLE / "tasks" / "check.yml"))
+    (task,) = (one for one in tasks if one["name"] == "Check that the run has its worker clusters")
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    found = [{"key": f"worker-{number + 1}"} for number in range(workers)]
+    known = {"__scheduler_workers": found, "__scheduler_wanted_workers": wanted, "scheduler_mode": "multikueue"}
+    check = task["ansible.builtin.assert"]
+    assert render("{{ " + str(check["that"]) + " }}", known)[0] is fine
+    text = str(render(check["fail_msg"], known)[0])
+    assert f"cluster_workers is {wanted}, and the run has {workers} worker clusters" in text
+    assert text.count("worker-1") == bool(workers)
 
 
 def test_a_gang_of_coscheduling_has_its_group_before_it() -> None:

@@ -272,12 +272,19 @@ def format_local_locks(artifacts: str | Path) -> list[str]:
 def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
     """List the held clusters; with release_expired, release each expired one, also after an error with another.
 
+    A command gives back all clusters of its run, so it runs once.
+
     Raises ProcessError naming those that could not be released.
     """
     held, listed = list_clusters_and_locks(params["artifacts_dir"], params["rehearsal_dir"], params["commands"])
     expired = [cluster for cluster in held if cluster.expired and not cluster.stays]
     failures: list[str] = []
+    ran: set[tuple[str, ...]] = set()
     for cluster in expired if params["release_expired"] and not check else []:
+        if cluster.command in ran:
+            continue
+        if cluster.command:
+            ran.add(cluster.command)
         say(f"releasing {cluster.line()}")
         error = release_cluster(cluster, params, step)
         if error:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, log1p
@@ -66,6 +67,8 @@ OPTIONS: dict[str, Any] = {
     "process": {"type": "str", "default": ""},
     "worker": {"type": "str", "default": ""},
 }
+#: Names of worker clusters. The cluster that only the load is sent from has a similar one, and is none.
+_WORKER_NAME = re.compile(r"worker-[1-9][0-9]*")
 #: Options that only some kinds have.
 _ONLY_OF = {
     "selector": (*OF_NODES, *OF_PODS),
@@ -148,6 +151,8 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     for name, kinds in _ONLY_OF.items():
         if entry[name] and entry["kind"] not in kinds:
             raise InputError(f"{where}: only {', '.join(kinds)} {'have' if len(kinds) > 1 else 'has'} option {name}")
+    if entry["worker"] and not _WORKER_NAME.fullmatch(entry["worker"]):
+        raise InputError(f"{where}: worker is '{entry['worker']}', it must be worker- and a number, such as worker-1")
     if entry["count"] != 1 and entry["kind"] in OF_CONTROL_PLANE:
         raise InputError(f"{where}: {entry['kind']} hits one process, so count must be 1, not {entry['count']}")
     if entry["kind"] in STOPPED_SERVERS and not 0 < entry["duration"] <= LONGEST_AWAY:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -24,7 +24,8 @@ STAGES = ("evicted", "dispatched", "pods_ready")
 def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> KpiValue:
     """A quantile of the seconds from the loss of a worker cluster until ``stage`` of the workloads taken from it.
 
-    stage: evicted, dispatched (to another worker) or pods_ready (there). Kaplan-Meier.
+    stage: evicted, dispatched (to another worker) or pods_ready (there). Any eviction after a loss counts, because
+    Kueue does not say which worker it concerns. Kaplan-Meier.
     """
     if stage not in STAGES:
         raise formats.unknown_value("stage", stage, STAGES)
@@ -50,20 +51,21 @@ def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> 
 def find_moves(
     losses: Sequence[Span], conditions: dict[str, list[tuple[int, Span]]]
 ) -> list[tuple[Span, dict[str, Span]]]:
-    """Return for each workload that was evicted after the first loss of a worker that loss, and its stages after it.
+    """Return for the first eviction of each workload after each loss of a worker that loss, and the stages after it.
 
     conditions: name -> (index of the workload, when), in order.
     """
-    lost = min(losses)
+    ordered = sorted(losses)
     moves: list[tuple[Span, dict[str, Span]]] = []
     for index in sorted({index for index, _span in conditions["evicted"]}):
-        reached: dict[str, Span] = {}
-        after = midpoint_of_span(lost)
-        for stage in STAGES:
-            reached[stage] = _first_after((span for other, span in conditions[stage] if other == index), after)
-            after = midpoint_of_span(reached[stage], inf)
-        if isfinite(midpoint_of_span(reached["evicted"])):
-            moves.append((lost, reached))
+        for lost, following in zip(ordered, [*ordered[1:], NEVER], strict=True):
+            reached: dict[str, Span] = {}
+            after = midpoint_of_span(lost)
+            for stage in STAGES:
+                reached[stage] = _first_after((span for other, span in conditions[stage] if other == index), after)
+                after = midpoint_of_span(reached[stage], inf)
+            if midpoint_of_span(reached["evicted"], inf) < midpoint_of_span(following, inf):
+                moves.append((lost, reached))
     return moves
 
 

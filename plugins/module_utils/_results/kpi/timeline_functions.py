@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
 from .estimators import BootstrapResampling, DurationSample, QuantileEstimate, parse_quantile, percentile_interval
-from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, PointData, kpi_function
+from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 
 
 @kpi_function
@@ -234,8 +234,13 @@ def _mean_workload_level(data: PointData, begin: Any, until: Any) -> float:
 
 @kpi_function
 def gpu_hours(data: PointData, begin: str | Sequence[str], until: str | Sequence[str] = ENDED) -> KpiValue:
-    """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended."""
+    """GPU-hours between two stages, over all workloads; those that did not end count until the observation ended.
+
+    Raises NoFigure if no pods were observed, and no workload states its GPUs: how many it requests is unknown.
+    """
     name, last = data.require_stage(begin), data.require_stage(until)
+    if not any(data.table.pods) and not any(data.table.gpus):
+        raise NoFigure(KpiValue(None, 0, data.of, note="no pods were observed, which request GPUs", inapplicable=True))
     np = data.np
     gpus = np.asarray(data.table.gpus, dtype=float)
     first, second = data.stage_bounds(name), data.stage_bounds(last)

@@ -292,6 +292,20 @@ def test_a_name_that_no_object_can_have_is_refused_with_its_source(name: str, va
         check(PHASES, **{name: value})
 
 
+def test_the_names_of_worker_clusters_are_checked_before_the_first_is_started() -> None:
+    with pytest.raises(InputError, match=r"^rehearsal_name: 'x{32}-worker-1' can't be the name .* \(set by -e\)$"):
+        check(PHASES, rehearsal_name="x" * 32, cluster_workers=1)
+    check(PHASES, rehearsal_name="x" * 31, cluster_workers=9)
+    with pytest.raises(InputError, match=r"x{31}-worker-10' can't be"):
+        check(PHASES, rehearsal_name="x" * 31, cluster_workers=10)
+
+
+@pytest.mark.parametrize("phases", [PHASES, ["cluster"]], ids=["run", "cluster"])
+def test_workers_are_refused_where_none_can_be_started(phases: list[str]) -> None:
+    with pytest.raises(InputError, match="cluster_workers is 2: only rehearsal clusters are started as workers"):
+        check(phases, cluster_workers=2, cluster_provider="existing")
+
+
 def test_a_name_that_is_known_only_during_the_run_is_not_refused() -> None:
     check(PHASES, fine_tuning_namespace="team-{{ run_id }}", rehearsal_name="mine")
 
@@ -304,6 +318,8 @@ def test_points_may_have_other_numbers_of_nodes_and_nothing_else_of_them(chosen:
         check(chosen, matrix={"node_scaling_taint": ["a=b:NoSchedule"]})
     with pytest.raises(InputError, match="point 001 sets fake_gpu_pool, which is decided before the first point"):
         check(chosen, matrix={"fake_gpu_pool": ["mine"]})
+    with pytest.raises(InputError, match="point 001 sets cluster_workers, which is decided before the first point"):
+        check(chosen, matrix={"cluster_workers": [1, 2]})
     with pytest.raises(InputError, match="sets fake_gpu_nodes, and cluster_provider existing has no simulated nodes"):
         check(chosen, cluster_provider="existing", matrix={"fake_gpu_nodes": [2, 3]})
 

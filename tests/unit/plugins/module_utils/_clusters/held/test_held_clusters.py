@@ -132,6 +132,22 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     assert told.exists()
 
 
+def test_the_command_of_a_run_with_several_clusters_runs_once(tmp_path: Path) -> None:
+    counted = tmp_path / "counted"
+    script = f"open({str(counted)!r}, 'a').write('x'); raise SystemExit(3)"
+    directory = run_with(tmp_path, "t1121-aaaaaa", [sys.executable, "-c", script], expires=PAST)
+    document = files.read_yaml(directory / "cluster.yml")
+    sutest = document["clusters"]["sutest"]
+    document["clusters"] |= {
+        f"worker-{number}": {**sutest, "name": f"t1121-aaaaaa-worker-{number}"} for number in (1, 2)
+    }
+    files.write_yaml(directory / "cluster.yml", document, "cluster/2")
+    with pytest.raises(ProcessError) as raised:
+        held_clusters.list_and_release(given(tmp_path), Step(None), lambda _text: None, check=False)
+    assert str(raised.value).count("ended with exit code 3") == 1
+    assert counted.read_text() == "x"
+
+
 def test_a_command_brings_its_own_environment(tmp_path: Path) -> None:
     told = tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'w').write(os.environ['ANSIBLE_CONFIG'])"

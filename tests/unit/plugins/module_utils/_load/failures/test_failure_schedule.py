@@ -93,6 +93,11 @@ def test_a_share_is_rounded_up() -> None:
         ({"kind": "pod_killed", "at": [1.0], "by": "rack"}, "node_lost, node_drained, gpu_lost have option by"),
         ({"kind": "api_away", "at": [1.0], "selector": "a=b"}, "have option selector"),
         ({"kind": "api_away", "at": [1.0], "worker": "worker-1"}, "only worker_away has option worker"),
+        (
+            {"kind": "worker_away", "at": [1.0], "worker": "driver"},
+            "worker is 'driver', it must be worker- and a number",
+        ),
+        ({"kind": "worker_away", "at": [1.0], "worker": "worker-1/.."}, "it must be worker- and a number"),
         ({"kind": "worker_away", "at": [1.0], "duration": 0}, "duration is 0, it must be more than 0"),
         ({"kind": "api_away", "at": [1.0], "duration": 0}, "duration is 0, it must be more than 0"),
     ],

@@ -8,7 +8,7 @@ from math import isnan
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.dispatch_functions import find_moves
 
-LOSS = (10.0, 10.2)
+LOSS, SECOND_LOSS = (10.0, 10.2), (200.0, 200.1)
 
 
 def test_only_what_follows_the_loss_counts_and_in_the_order_of_the_stages() -> None:
@@ -17,7 +17,7 @@ def test_only_what_follows_the_loss_counts_and_in_the_order_of_the_stages() -> N
         "dispatched": [(0, (1.0, 2.0)), (1, (1.5, 2.0)), (0, (65.0, 65.5))],
         "pods_ready": [(0, (3.0, 3.1)), (0, (62.0, 62.1)), (0, (67.0, 68.0))],
     }
-    ((lost, reached),) = find_moves([(200.0, 200.1), LOSS], conditions)
+    ((lost, reached),) = find_moves([SECOND_LOSS, LOSS], conditions)
     assert lost == LOSS  # workload 1 stayed where it was
     assert reached == {"evicted": (60.0, 61.0), "dispatched": (65.0, 65.5), "pods_ready": (67.0, 68.0)}
 
@@ -31,3 +31,16 @@ def test_a_workload_that_no_other_worker_took_is_open() -> None:
 
 def test_without_an_eviction_after_the_loss_nothing_moved() -> None:
     assert find_moves([LOSS], {"evicted": [(0, (4.0, 4.1))], "dispatched": [], "pods_ready": []}) == []
+
+
+def test_an_eviction_follows_the_latest_loss_before_it() -> None:
+    conditions = {
+        "evicted": [(0, (60.0, 61.0)), (0, (62.0, 63.0)), (0, (250.0, 251.0)), (1, (260.0, 261.0))],
+        "dispatched": [(0, (65.0, 65.5)), (0, (255.0, 256.0)), (1, (270.0, 271.0))],
+        "pods_ready": [],
+    }
+    found = [
+        (lost, reached["evicted"][0], reached["dispatched"][0])
+        for lost, reached in find_moves([SECOND_LOSS, LOSS], conditions)
+    ]
+    assert found == [(LOSS, 60.0, 65.0), (SECOND_LOSS, 250.0, 255.0), (SECOND_LOSS, 260.0, 270.0)]

@@ -202,6 +202,18 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
     assert low <= used <= high
 
 
+def test_gpu_hours_are_unknown_where_no_pods_were_observed(tmp_path, definitions):
+    """Such as in the manager cluster of MultiKueue."""
+    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3)), RUN, "000")
+    table.pods, table.gpus = [0] * 3, [0.0] * 3
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    assert found["gpu_hours_requested"]["value"] is found["gpu_hours_used"]["value"] is None
+    assert "no pods were observed" in found["gpu_hours_requested"]["note"]
+    table.gpus = [2.0] * 3  # the workload itself states them
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    assert found["gpu_hours_requested"]["value"] > 0
+
+
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
     found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
