@@ -54,7 +54,8 @@ options:
   metrics_urls:
     description: >-
       Base URLs of the servers whose metrics are read before and after the load, if O(urls) is a gateway, which may send
-      each question to another server. Empty means O(urls).
+      each question to another server. Empty means O(urls). O(api_key) and O(headers) are sent only to hosts and ports
+      of O(urls).
     type: list
     elements: str
     default: []

@@ -35,7 +35,7 @@ ERROR_BYTES, QUOTED = 1 << 16, 300
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request. timeout and total: seconds, as in HttpPolicy. max_bytes: of its answer."""
+    """A request. timeout and total: seconds, as in HttpPolicy. max_bytes: of its answer. follow: redirects of a GET."""
 
     method: str
     url: str
@@ -44,6 +44,7 @@ class HttpRequest:
     timeout: float = 60.0
     total: float = 600.0
     max_bytes: int = 256 << 20
+    follow: bool = True
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ class HttpTransport:
             for _hop in range(MOST_REDIRECTS + 1):
                 with self._opener(end).open(_to_urllib_request(request), timeout=request.timeout) as answer:
                     target = answer.headers.get("Location") or ""
-                    if answer.status not in (301, 302, 303, 307, 308) or not target or request.method != "GET":
+                    follow = request.follow and request.method == "GET"
+                    if answer.status not in (301, 302, 303, 307, 308) or not target or not follow:
                         self.contacted = True
                         yield answer
                         return

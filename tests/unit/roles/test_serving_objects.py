@@ -12,6 +12,8 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.doctor_needs import ExaminedRun
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLE = Path(__file__).parents[3] / "roles" / "serving"
@@ -146,4 +148,43 @@ def test_a_deployment_has_an_autoscaler_from_its_servers_on_if_one_is_asked_for(
     assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"] and spec["metrics"] == metrics
     assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 4) and spec["behavior"] == given["behavior"]
     assert autoscaler["metadata"]["labels"] == deployment["metadata"]["labels"]
+    assert autoscaler["metadata"]["name"] == f"{deployment['metadata']['name']}-001"
     assert len(objects(serving_autoscale={})) == 2
+
+
+def required(**settings: Any) -> dict[str, Any]:
+    """Return what phase test needs of a cluster with these settings."""
+    given: dict[str, Any] = {"serving_namespace": "llm", **settings}
+    examined = ExaminedRun.resolve("serving", given, given, LOADER, Templar(loader=LOADER, variables=given))
+    needs = LOADER.load_from_file(str(ROLE / "meta" / "doctor.yml"))
+    return doctor_needs.requirements_to_check([needs], examined, ["test"], lambda _kind, name: name, "serving")
+
+
+def verbs(needs: dict[str, Any], resource: str) -> set[str]:
+    """Return what phase test does with a resource."""
+    entries = [
+        entry for entry in needs["permissions"] if entry["resources"] == [resource] and "test" in entry["phases"]
+    ]
+    return {verb for entry in entries for verb in entry["verbs"]}
+
+
+@pytest.mark.parametrize("servers", ["none", "deployment", "inferenceservice"])
+def test_servers_that_are_watched_are_listed_in_their_namespace(servers: str) -> None:
+    needs = required(serving_deploy=servers, serving_url="http://h", serving_pod_selector="app=llm")
+    assert needs["namespaces"] == ["llm"]
+    assert "list" in verbs(needs, "deployments") and "list" in verbs(needs, "pods")
+
+
+def test_simulated_servers_are_found_in_their_namespace_whatever_is_watched() -> None:
+    for watched in ("", "app=llm"):
+        (entry,) = (
+            one for one in required(serving_pod_selector=watched)["permissions"] if "configmaps" in one["resources"]
+        )
+        assert entry["namespace"] == "kube-public"
+
+
+def test_a_load_on_servers_of_others_needs_nothing_and_an_autoscaler_is_made_and_deleted() -> None:
+    needs = required(serving_url="http://h")
+    assert needs["namespaces"] == [] and needs["permissions"] == []
+    needs = required(serving_deploy="deployment", serving_autoscale={"max_replicas": 2, "metrics": []})
+    assert verbs(needs, "horizontalpodautoscalers") == {"get", "list", "create", "patch", "delete"}

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import accumulate
 from itertools import count as counter
 from typing import Any
@@ -117,7 +118,10 @@ class InferenceLoad:
         spec = self.spec
         warm = self._warm_up(engine, stop)
         sources = self._metrics_servers(servers)
-        before = [probe.metrics_of(server) for server in sources]
+        origins = {(server.authority, server.tls is None) for server in servers}
+        anonymous = replace(probe, bodies=self.bodies.without_headers())
+        probes = [probe if (one.authority, one.tls is None) in origins else anonymous for one in sources]
+        before = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
         session = session_line(SCHEMA, spec.run, spec.point, clock)
         log.write({**session, "simulated": simulated})
         schedule, offset = self._schedule(plan, past, log, clock)
@@ -145,7 +149,7 @@ class InferenceLoad:
                 log.write(end)
                 log.sync()
         self.step.timing("load", wall, f"point {spec.point}")
-        after = [probe.metrics_of(server) for server in sources]
+        after = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
         metrics = {"servers": [_server_record(*row) for row in zip(sources, before, after, strict=True)]}
         path = spec.point_dir / "server.json"
         if engine.submitted or not path.exists():  # a call that sends nothing more shows nothing of the servers
@@ -413,13 +417,15 @@ def _server_record(server: InferenceServer, before: dict[str, Any], after: dict[
 
 @contextmanager
 def raised_priority() -> Iterator[None]:
-    """Run this thread before all others while the load is sent, if that is permitted, as it usually is for root.
+    """Run this thread before all others while the load is sent, if that is permitted.
 
-    A nice value would not do: Linux applies it among the programs of one session only (sched_autogroup_enabled). The
-    kernel leaves the others 5 % of the time even if this thread never waits (sched_rt_runtime_us). A policy that the
-    user has chosen (chrt) is kept.
+    It is for root, in containers only with the capability SYS_NICE, and for users with a limit of real-time priorities
+    (ulimit -r). Others send with their usual priority. A nice value would not do: Linux applies it among the programs
+    of one session only (sched_autogroup_enabled). The kernel leaves the others 5 % of the time even if this thread
+    never waits (sched_rt_runtime_us). A policy that the user has chosen (chrt) is kept.
     """
-    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+    before = os.sched_getscheduler(0)
+    if before not in (os.SCHED_OTHER, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK):
         yield
         return
     try:
@@ -430,7 +436,10 @@ def raised_priority() -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        try:
+            os.sched_setscheduler(0, before, os.sched_param(0))
+        except PermissionError:  # only SYS_NICE may clear the flag
+            os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
 
 
 @contextmanager

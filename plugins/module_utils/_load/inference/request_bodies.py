@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
@@ -110,6 +111,12 @@ class RequestBodies:
     def has_key(self) -> bool:
         """Whether requests carry credentials."""
         return "authorization:" in self._head.lower()
+
+    def without_headers(self) -> RequestBodies:
+        """Return the same bodies without headers and credentials, for servers that these were not given for."""
+        other = copy(self)
+        other._head = ""
+        return other
 
     def prompt_length(self, index: int) -> int:
         """Return the planned number of words of a prompt, without those that all share."""

@@ -47,6 +47,7 @@ _POLL, _PATIENCE = 0.1, 5.0
 _STALE = 10.0
 #: Why a container will never start, and how often one may end before it starts to serve.
 _PERMANENT, _MOST_RESTARTS = ("InvalidImageName", "ErrImageNeverPull"), 4
+_AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
 #: Pods that a message names.
 _SOME = 3
 
@@ -134,6 +135,7 @@ class ServerDeployment:
         spec, manifests = self._spec, self._spec.labelled()
         step.manifest("servers", [apply.without_secrets(item, item, MASK) for item in manifests])
         self._create_namespace()
+        self._delete_autoscalers({item["metadata"]["name"] for item in manifests if item["kind"] == _AUTOSCALER[1]})
         self._began = self._last_look = time.monotonic()
         try:
             result = apply.apply_all(self._client, manifests)
@@ -167,6 +169,22 @@ class ServerDeployment:
         if self._client.get(kind, name, metadata_only=True) is None:
             labels = {run_labels.RUN: self._spec.run}
             self._client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+    def _delete_autoscalers(self, kept: set[str]) -> None:
+        """Delete the autoscalers that the run made at other points: they would scale the servers of this one too."""
+        try:
+            kind = self._client.kind(*_AUTOSCALER)
+            found = self._client.list(kind, self._spec.namespace, self._selector, metadata_only=True)[0]
+        except InputError:
+            return  # this cluster has no autoscalers
+        except ApiError as error:
+            if error.status == 403:
+                return  # an account that may not list them has made none
+            raise
+        for autoscaler in found:
+            name = autoscaler["metadata"]["name"]
+            if name not in kept and not autoscaler["metadata"].get("ownerReferences"):
+                self._client.delete(kind, name, self._spec.namespace)
 
     def _look(self, manifests: list[dict[str, Any]]) -> tuple[bool | None, str]:
         began = time.monotonic()
@@ -212,10 +230,14 @@ class ServerDeployment:
     def _pods(self) -> list[dict[str, Any]]:
         return self._created_by_controllers({"api_version": "v1", "kind": "Pod"})
 
+    @property
+    def _selector(self) -> str:
+        """The labels of what belongs to the servers of the run."""
+        return f"{run_labels.RUN}={self._spec.run},{run_labels.PART}={PART[run_labels.PART]}"
+
     def _created_by_controllers(self, wanted: Mapping[str, str]) -> list[dict[str, Any]]:
-        selector = f"{run_labels.RUN}={self._spec.run},{run_labels.PART}={PART[run_labels.PART]}"
         kind = self._client.kind(wanted["api_version"], wanted["kind"])
-        found = self._client.list(kind, self._spec.namespace, selector)[0]
+        found = self._client.list(kind, self._spec.namespace, self._selector)[0]
         return [{**thing, "kind": wanted["kind"]} for thing in found]
 
     def _is_ready(self, objects: list[dict[str, Any]], pods: list[dict[str, Any]]) -> tuple[bool, str]:
@@ -262,10 +284,10 @@ class ServerDeployment:
         for url in self.urls:
             address = url.rstrip("/").removesuffix("/v1") + self._spec.health_path
             try:
-                reply = self._transport(HttpRequest("GET", address, timeout=_PATIENCE, total=_PATIENCE))
+                reply = self._transport(HttpRequest("GET", address, timeout=_PATIENCE, total=_PATIENCE, follow=False))
             except NoAnswer as error:
                 return f"{address} does not answer yet: {error}"
-            if reply.status >= 400:
+            if reply.status >= 300:  # a redirect is that of a proxy, such as to its login: the load follows none
                 return f"{address} answers with HTTP {reply.status}"
         return ""
 

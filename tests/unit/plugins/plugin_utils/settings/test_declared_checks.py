@@ -195,6 +195,21 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
             "serving_autoscale is {'max_replicas': 4, 'metrics': []}: it needs metrics",
         ),
         (
+            {"serving_deploy": "deployment", "serving_image": "a", **REHEARSAL}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Pods"}]}},
+            "serving_autoscale is {'max_replicas': 4, 'metrics': [{'type': 'Pods'}]}: a rehearsal cluster has",
+        ),
+        (
+            {"serving_deploy": "deployment", "serving_image": "a", **REHEARSAL}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Resource"}]}},
+            "",
+        ),
+        (
+            {"serving_deploy": "deployment", "serving_image": "a", **REHEARSAL, "rehearsal_components": ["pod-metrics"]}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Pods"}]}},
+            "",
+        ),
+        (
             {"serving_predictor": {"minReplicas": 2}},
             "serving_predictor is {'minReplicas': 2}: only an InferenceService",
         ),

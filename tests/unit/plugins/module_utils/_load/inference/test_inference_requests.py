@@ -56,6 +56,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_server import Asked, ScriptedServer
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
@@ -352,6 +353,42 @@ def test_a_secret_in_a_wrong_address_is_not_shown(url: str) -> None:
     assert "kanary" not in str(refused.value)
 
 
+def answer_whole(asked: Asked) -> Any:
+    """Answer as a server with one model, without streams."""
+    if asked.path == "/v1/models":
+        return 200, {"data": [{"id": "m", "owned_by": "o"}]}
+    if asked.path == "/metrics":
+        return 200, b"a_total 1\n"
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    return 200, {"choices": [{"text": "a", "finish_reason": "length"}], "usage": usage}
+
+
+def test_the_key_and_the_headers_go_only_to_the_servers_that_they_were_given_for(tmp_path: Path) -> None:
+    params = {name: option.get("default") for name, option in SPEC.items()}
+    with ScriptedServer(answer_whole) as gateway, ScriptedServer(answer_whole) as behind:
+        urls = {server.port: f"http://127.0.0.1:{server.port}" for server in (gateway, behind)}
+        given = {
+            "run_id": "t1126-abcdef",
+            "point_dir": str(tmp_path / "001"),
+            "urls": [f"{urls[gateway.port]}/v1"],
+            "metrics_urls": [urls[gateway.port], urls[behind.port]],
+            "stream": False,
+            "api": "completions",
+            "count": 2,
+            "arrival": {"type": "constant", "rate": 50},
+            "api_key": "kanary-1",
+            "headers": {"X-Team": "a"},
+        }
+        step = Step(None)
+        result = InferenceLoad(InferenceSpec.from_params({**params, **given}), step, ProgressLog("", step)).run()
+    assert result["counts"]["succeeded"] == 2
+    credentials = {"authorization": "Bearer kanary-1", "x-team": "a"}
+    assert [asked.path for asked in behind.asked] == ["/metrics", "/metrics"]
+    assert all(not credentials.keys() & asked.headers.keys() for asked in behind.asked)
+    assert [asked.path for asked in gateway.asked].count("/metrics") == 2
+    assert all(credentials.items() <= asked.headers.items() for asked in gateway.asked)
+
+
 def test_only_the_thread_that_sends_runs_in_real_time_and_only_while_it_sends() -> None:
     others: list[int] = []
     real_time = os.SCHED_RR | os.SCHED_RESET_ON_FORK
@@ -367,6 +404,24 @@ def test_only_the_thread_that_sends_runs_in_real_time_and_only_while_it_sends() 
         thread.join()
     assert policy == real_time
     assert others == [os.SCHED_OTHER] and os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_who_may_not_clear_the_flag_of_real_time_leaves_it_and_ends_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = [os.SCHED_OTHER]
+
+    def set_policy(_pid: int, policy: int, _parameter: Any) -> None:
+        if policies[-1] & os.SCHED_RESET_ON_FORK and not policy & os.SCHED_RESET_ON_FORK:
+            raise PermissionError(1, "Operation not permitted")
+        policies.append(policy)
+
+    monkeypatch.setattr(os, "sched_setscheduler", set_policy)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: policies[-1])
+    real_time, usual = os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
+    for _load in range(2):
+        with raised_priority():
+            assert policies[-1] == real_time
+        assert policies[-1] == usual
+    assert policies == [os.SCHED_OTHER, real_time, usual, real_time, usual]
 
 
 def test_a_policy_that_the_user_has_chosen_is_kept() -> None:

@@ -28,11 +28,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     ServerDeploymentSpec,
     secret_objects,
 )
-from scripted_server import Asked, ScriptedServer
+from scripted_server import Asked, ScriptedServer, reply
 
 SERVERS = Path(__file__).parents[6] / "roles" / "serving" / "files" / "servers"
 RULES = yaml.safe_load((SERVERS / "deployment" / "server.yml").read_text())
-KINDS = {"/api/v1": ["Namespace", "Pod", "Secret", "Service"], "/apis/apps/v1": ["Deployment"]}
+KINDS = {
+    "/api/v1": ["Namespace", "Pod", "Secret", "Service"],
+    "/apis/apps/v1": ["Deployment"],
+    "/apis/autoscaling/v2": ["HorizontalPodAutoscaler"],
+}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "s"}, "spec": {"replicas": 2}}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
 READY = {"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
@@ -49,6 +53,8 @@ class Cluster:
         self.health = 200
         self.gone = "none"
         self.why: dict[str, Any] = {}
+        self.autoscalers: list[dict[str, Any]] = []
+        self.may_list_autoscalers = True
 
     def answer(self, asked: Asked) -> Any:
         path = asked.path.partition("?")[0]
@@ -60,7 +66,15 @@ class Cluster:
         if asked.method == "GET" and path.endswith(self.gone):
             return 404, {"kind": "Status", "code": 404}
         if path == "/health":
-            return self.health, {}
+            return reply(302, Location="/login") if self.health == 302 else (self.health, {})
+        if path == "/login":
+            return 200, {}
+        if "/horizontalpodautoscalers" in path:
+            name = path.rpartition("/")[2]
+            self.autoscalers = [
+                one for one in self.autoscalers if (asked.method, name) != ("DELETE", one["metadata"]["name"])
+            ]
+            return (200, {"items": self.autoscalers, "metadata": {}}) if self.may_list_autoscalers else (403, {})
         if path.endswith("/pods"):
             return 200, {"items": copy.deepcopy(self.pods), "metadata": {}}
         if asked.method == "PATCH":
@@ -178,6 +192,26 @@ def test_the_timeout_says_what_was_waited_for(tmp_path: Path) -> None:
     cluster.status = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "F", "message": message}]}
     with pytest.raises(WaitTimeout, match=r"not ready after 0.3 s: Deployment ns/s: F: exceeded quota"):
         deploy(cluster, tmp_path, spec(timeout=0.3))
+
+
+def test_a_proxy_that_redirects_to_its_login_is_no_server_that_answers(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.status, cluster.health = READY, 302
+    with pytest.raises(WaitTimeout, match=r"/health answers with HTTP 302"):
+        deploy(cluster, tmp_path, spec(timeout=0.5), [lambda: cluster.give_address()])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("may_list", [True, False])
+def test_the_autoscalers_of_other_points_are_deleted_and_those_of_controllers_stay(
+    tmp_path: Path, may_list: bool
+) -> None:
+    cluster = Cluster()
+    cluster.status, cluster.may_list_autoscalers = READY, may_list
+    owned = {"name": "of-a-controller", "ownerReferences": [{"kind": "InferenceService"}]}
+    cluster.autoscalers = [{"metadata": {"name": "s-001"}}, {"metadata": owned}]
+    deploy(cluster, tmp_path, spec(), [lambda: cluster.give_address()])  # type: ignore[attr-defined]
+    left = [one["metadata"]["name"] for one in cluster.autoscalers]
+    assert left == (["of-a-controller"] if may_list else ["s-001", "of-a-controller"])
 
 
 def test_a_deleted_object_is_not_ready(tmp_path: Path) -> None:
