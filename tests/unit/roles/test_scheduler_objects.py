@@ -68,6 +68,8 @@ def test_what_a_manager_may_not_see_of_a_short_job_has_no_figures() -> None:
     assert [stage["name"] for stage in job["stages"]] == ["created", "started", "succeeded", "failed"]
     rare = {stage["name"] for stage in workload["stages"] if stage.get("gang") == ["first"]}
     assert rare == {"pods_ready", "preempted", "evicted"}  # stages named ..._first, which no duration_… is of
+    # A load that seems not to run is examined while it is measured.
+    assert [stage["name"] for stage in workload["stages"] if stage.get("running")] == ["pods_ready"]
 
 
 @pytest.mark.parametrize(
