@@ -10,12 +10,15 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
+from ..judge import headline
+
 
 def value_text(kpi: Mapping[str, Any]) -> str:
-    """Return value and unit; the bound of an unknown value, or a dash."""
+    """Return value and unit; the bound of an unknown value, or of a duration that is not told from none; or a dash."""
     if kpi["value"] is None:
         return "–" if kpi.get("at_least") is None else f"≥ {formats.format_with_unit(kpi['at_least'], kpi['unit'])}"
-    return formats.format_with_unit(kpi["value"], kpi["unit"])
+    bound = headline.unresolved_bound(kpi)
+    return f"≤ {bound}" if bound else formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
 def measured_text(kpi: Mapping[str, Any]) -> str:
