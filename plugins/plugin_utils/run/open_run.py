@@ -264,10 +264,10 @@ class SettingsSession:
     ) -> str:
         """Return the command that gives back what a continued run holds.
 
-        The first session knew inventories and files of secrets. Of a directory that was copied, moved or received, its
-        command leads elsewhere, and may be a stranger's.
+        The first session knew inventories and files of secrets. Of a directory that was copied, moved or received, or
+        that belongs to another user, its command leads elsewhere, and may be a stranger's.
         """
-        if record.get("directory") == str(directory.resolve()):
+        if record.get("directory") == str(directory.resolve()) and directory.stat().st_uid == os.getuid():
             return str(record["give_back"])
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 

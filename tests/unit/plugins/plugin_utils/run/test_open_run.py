@@ -139,6 +139,16 @@ def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -
     assert not (directory / "FINISHED").exists()
 
 
+def test_a_command_in_a_run_directory_of_another_user_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(tmp_path)
+    run_record.update_record(directory, lambda record: record.update(give_back="sh /tmp/theirs"))
+    monkeypatch.setattr(os, "getuid", lambda: directory.stat().st_uid + 1)
+    session(tmp_path, ["report"], extra={"run_dir": str(directory)}).begin()
+    assert "theirs" not in run_record.read_record(directory)["give_back"]
+
+
 @pytest.mark.parametrize("tags", [["report"], ["cleanup", "release"]])
 def test_a_command_in_a_run_directory_from_elsewhere_is_not_shown(tmp_path: Path, tags: list[str]) -> None:
     first = opened(tmp_path)
