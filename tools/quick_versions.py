@@ -73,7 +73,7 @@ class Environment:
     def steps(self) -> dict[str, list[str]]:
         """Commands to run in the clone's folder, each of which must end with 0."""
         folder = "tests/unit/plugins/plugin_utils"
-        tests = (f"{folder}/actions/test_in_place_module.py", f"{folder}/compat")
+        tests = (f"{folder}/actions/test_module_actions.py", f"{folder}/compat")
         return {
             "imports": [str(self.bin / "python"), "-c", IMPORTS],
             "modules and templates": [str(self.bin / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],

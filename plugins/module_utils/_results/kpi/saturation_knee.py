@@ -130,18 +130,18 @@ def knee(
         "method": "Kneedle (Satopaa et al., 2011) over log rate and log latency, sensitivity 1",
         "curve": [{"rate": rate, "latency": round(latency, 6), "n": count} for rate, latency, count in curve],
     }
-    rests = data.provenance(name, begin)
+    provenance = data.provenance(name, begin)
     if len(curve) < 3:
         note = f"{len(curve)} of {of} steps had at least {LEAST_IN_STEP} workloads; three are needed"
-        return KpiValue(None, len(curve), of, note=note, labels=labels, **rests)
+        return KpiValue(None, len(curve), of, note=note, labels=labels, **provenance)
     place = find_knee_by_kneedle([step[0] for step in curve], [step[1] for step in curve])
     if place is None:
         low, high = curve[0][1], max(step[1] for step in curve)
         note = f"from {formats.format_duration(low)} to {formats.format_duration(high)}, no knee"
-        return KpiValue(None, len(curve), of, note=note, labels=labels, at_least=curve[-1][0], **rests)
+        return KpiValue(None, len(curve), of, note=note, labels=labels, at_least=curve[-1][0], **provenance)
     rate, latency, _count = curve[place]
     most = formats.format_duration(max(step[1] for step in curve))
     note = f"{formats.format_duration(latency)} at this rate, up to {most} beyond it"
     if place == 0:
         note += "; it is the first step, so the knee may lie below it"
-    return KpiValue(rate, len(curve), of, note=note, labels=labels, **rests)
+    return KpiValue(rate, len(curve), of, note=note, labels=labels, **provenance)

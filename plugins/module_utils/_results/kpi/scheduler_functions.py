@@ -179,9 +179,9 @@ def needed_gangs(data: PointData) -> WorkloadGangs:
 def simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
-    rests = [data.provenance(stage) for stage in stages]
-    writers = sorted({writer for rest in rests for writer in rest["writers"]})
-    return {"simulated": any(rest["simulated"] for rest in rests), "writers": tuple(writers)}
+    provenances = [data.provenance(stage) for stage in stages]
+    writers = sorted({writer for provenance in provenances for writer in provenance["writers"]})
+    return {"simulated": any(provenance["simulated"] for provenance in provenances), "writers": tuple(writers)}
 
 
 @kpi_function

@@ -23,13 +23,13 @@ def workloads(data: PointData, outcome: str | Sequence[str] = "") -> KpiValue:
         return KpiValue(float(data.of), data.of, data.of)
     number = sum(1 for outcome in data.table.outcome if outcome in wanted)
     ends = [stage["name"] for stage in data.table.stages if stage["ends"] in wanted]
-    rests = [data.provenance(end) for end in ends]
+    provenances = [data.provenance(end) for end in ends]
     return KpiValue(
         float(number),
         data.of,
         data.of,
-        any(rest["simulated"] for rest in rests),
-        writers=tuple(sorted({writer for rest in rests for writer in rest["writers"]})),
+        any(provenance["simulated"] for provenance in provenances),
+        writers=tuple(sorted({writer for provenance in provenances for writer in provenance["writers"]})),
     )
 
 
@@ -50,13 +50,13 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
     name = data.require_stage(stage)
     first, last = data.stage_bounds(name)
     n = int((~data.np.isnan(last)).sum())
-    rests = data.provenance(name)
+    provenance = data.provenance(name)
     if not n:
-        return KpiValue(None, 0, data.of, note="no workload reached it", labels={"stage": name}, **rests)
+        return KpiValue(None, 0, data.of, note="no workload reached it", labels={"stage": name}, **provenance)
     early, late = float(data.np.nanmax(first)), float(data.np.nanmax(last))
     middle = (early + late) / 2
     if middle <= 0:
-        return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **rests)
+        return KpiValue(None, n, data.of, note="no time passed", labels={"stage": name}, **provenance)
     interval = (n / late, n / early) if early > 0 else None
     value = n / middle
 
@@ -65,7 +65,7 @@ def rate(data: PointData, stage: str | Sequence[str]) -> KpiValue:
         return 1 / data.np.maximum(drawing.means(data.np.diff(data.np.maximum(moments, 0.0), prepend=0.0)), 1e-9)
 
     bootstrap = data.bootstrap(n, value, interarrivals, "time")
-    return KpiValue(value, n, data.of, interval=interval, labels={"stage": name}, **bootstrap, **rests)
+    return KpiValue(value, n, data.of, interval=interval, labels={"stage": name}, **bootstrap, **provenance)
 
 
 @kpi_function
@@ -74,14 +74,14 @@ def makespan(data: PointData, stage: str | Sequence[str] = ENDED) -> KpiValue:
     name = data.require_stage(stage)
     first, last = data.stage_bounds(name)
     n = int((~data.np.isnan(last)).sum())
-    rests = data.provenance(name)
+    provenance = data.provenance(name)
     if n < data.of:
         note = f"{data.of - n:,} of {data.of:,} did not reach it"
-        return KpiValue(None, n, data.of, note=note, at_least=max(data.end - data.start, 0.0), **rests)
+        return KpiValue(None, n, data.of, note=note, at_least=max(data.end - data.start, 0.0), **provenance)
     if not n:
-        return KpiValue(None, 0, 0, note="nothing was planned", **rests)
+        return KpiValue(None, 0, 0, note="nothing was planned", **provenance)
     early, late = float(first.max()), float(last.max())
-    return KpiValue((early + late) / 2, n, data.of, interval=(early, late), **rests)
+    return KpiValue((early + late) / 2, n, data.of, interval=(early, late), **provenance)
 
 
 @kpi_function
