@@ -82,6 +82,11 @@ def test_the_kinds_of_a_flavour_say_where_the_log_of_a_training_is(name: str) ->
         ({"command": None}, "missing .*command"),
         ({"log_format": None}, "log_format describes neither a summary nor steps"),
         ({"log_format": {"sumary": {}}}, r"flavour.yml: log_format: unknown key 'sumary' \(did you mean 'summary'\?\)"),
+        (
+            {"progress": {"file": "f", "step": "s", "time": "t", "checkpoint": "checkpoint-[0-9]+"}},
+            "flavour.yml: progress.checkpoint: 'checkpoint-.* has 0 groups",
+        ),
+        ({"progress": "training_logs.jsonl"}, "flavour.yml: progress is a str"),
     ],
 )
 def test_a_wrong_file_is_refused(folder: Path, changes: dict[str, Any], words: str) -> None:
