@@ -211,6 +211,7 @@ def test_operators_of_others_are_used_or_refused_but_never_changed(
 def definitions_without_their_operator(client: Client) -> list[dict[str, Any]]:
     """Create the definitions of Open Data Hub as if its operator had been here before."""
     put(client, HUB, run="colleague")
+    wait_until_the_operator_has_initialized(client)
     kind = client.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     names = (data_science_cluster.DSC_NAME, data_science_cluster.DSCI_NAME)
     found = [client.get(kind, name) for name in names]
@@ -221,6 +222,15 @@ def definitions_without_their_operator(client: Client) -> list[dict[str, Any]]:
         for one, name in zip(found, names, strict=True)
         if one is not None
     ]
+
+
+def wait_until_the_operator_has_initialized(client: Client) -> None:
+    """Wait until Open Data Hub has created its DSCInitialization, some time after it was installed."""
+    kind = client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization")
+    deadline = time.monotonic() + 60
+    while client.get(kind, "default-dsci") is None:
+        assert time.monotonic() < deadline, "the operator creates no DSCInitialization"
+        time.sleep(0.1)
 
 
 def wait_until_labelled(client: Client, *names: str) -> None:
