@@ -16,7 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 def test_jobs_of_a_lost_worker_go_to_the_other_one_and_all_clusters_are_given_back(
     tmp_path: Path, rehearsal_folder: Path
 ) -> None:
-    own = {"rehearsal_data_dir": str(rehearsal_folder), "workload_max_lateness": 60}
+    # A name on the command line is that of the first cluster; the workers have their own all the same.
+    own = {"rehearsal_data_dir": str(rehearsal_folder), "rehearsal_name": "manager", "workload_max_lateness": 60}
     words = ["-e", "preset=multikueue_loss", "-e", json.dumps(own)]
     done = playbook.play(*words, artifacts=tmp_path, project="scheduler", timeout=900)
     assert done.code == 0, done.output[-6000:]
@@ -35,5 +36,5 @@ def test_jobs_of_a_lost_worker_go_to_the_other_one_and_all_clusters_are_given_ba
     assert 10 <= moved[0]["value"] <= moved[1]["value"] <= moved[2]["value"]
     clusters = files.read_yaml(top / "cluster.yml")["clusters"]
     assert {host: one["state"] for host, one in clusters.items()} == dict.fromkeys(clusters, "released")
-    assert {"worker-1", "worker-2"} < set(clusters)
+    assert [clusters[f"worker-{number}"]["name"] for number in (1, 2)] == ["manager-worker-1", "manager-worker-2"]
     assert not [one["data_dir"] for one in clusters.values() if Path(one["data_dir"]).exists()]

@@ -141,3 +141,16 @@ def _twice(node: yaml.Node | None) -> Iterator[str]:
             own = {one.value for one, _value in node.value}
             yield from (one.value for one, _value in value.value if one.value in own)
         yield from _twice(value)
+
+
+def test_a_name_on_the_command_line_does_not_name_each_cluster_of_a_run() -> None:
+    """``-e rehearsal_name`` wins over the variables of an include, and a run may have several clusters."""
+    folder = next(path for path in ROLES if path.name == "cluster") / "tasks" / "rehearsal"
+    given = [task.get("vars") or {} for path in folder.glob("*.yml") for task in load_tasks(path)]
+    assert sum("__rehearsal_instance" in one for one in given) >= 4
+    assert not any("rehearsal_name" in one for one in given)
+
+
+def load_tasks(path: Path) -> list[dict]:
+    tasks = files.read_yaml(path)
+    return [*tasks, *blocks(tasks)]
