@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -337,3 +337,30 @@ def _await_end(handles: list[_ProcessHandle], patience: float) -> None:
             poll.poll(min(left, 1.0) * 1000)
         else:
             time.sleep(min(left, 0.05))
+
+
+def fork_reporting_process(run: Callable[[int, int], int], close_in_child: Callable[[], None]) -> tuple[int, int, int]:
+    """Fork a process that reports by a pipe, and ends when its parent closes another one or dies.
+
+    Args:
+        run: Called in the child with the descriptors to report to and of the end; returns its exit status.
+        close_in_child: Closes what the child must not keep open.
+
+    Returns:
+        The pid, the descriptor of the reports, and the one whose closing ends the child.
+    """
+    report_in, report_out = os.pipe()
+    end_in, end_out = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(report_in)
+            os.close(end_out)
+            close_in_child()
+            status = run(report_out, end_in)
+        finally:
+            os._exit(status)
+    os.close(report_out)
+    os.close(end_in)
+    return pid, report_in, end_out

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import fork_reporting_process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, is_condition_true
@@ -181,21 +182,9 @@ class ReplicaWatch:
         self, spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
     ) -> None:
         """Fork. ``close_in_child`` closes what the child must not keep open: the locked file of requests."""
-        report_in, report_out = os.pipe()
-        end_in, end_out = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                os.close(report_in)
-                os.close(end_out)
-                close_in_child()
-                status = _run_child(spec, path, session, report_out, end_in)
-            finally:
-                os._exit(status)
-        os.close(report_out)
-        os.close(end_in)
-        self._report, self._end = report_in, end_out
+        self.pid, self._report, self._end = fork_reporting_process(
+            lambda report, ending: _run_child(spec, path, session, report, ending), close_in_child
+        )
 
     def await_first_look(self) -> None:
         """Return when the process has looked once. Raises ProcessError with the reason if it can't."""

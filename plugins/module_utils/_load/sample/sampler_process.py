@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import fork_reporting_process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
     ENDING,
     SignalBlockingThread,
@@ -50,22 +51,10 @@ class SamplerProcess:
         self.watching = False
         self.ended = False
         self._pending = b""
-        report_in, report_out = os.pipe()
-        end_in, end_out = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                os.close(report_in)
-                os.close(end_out)
-                close_in_child()
-                status = _run_child_sampler(access, spec, clock, report_out, end_in)
-            finally:
-                os._exit(status)
-        os.close(report_out)
-        os.close(end_in)
-        self._report = report_in
-        self._end: int | None = end_out
+        self._end: int | None
+        self.pid, self._report, self._end = fork_reporting_process(
+            lambda report, ending: _run_child_sampler(access, spec, clock, report, ending), close_in_child
+        )
 
     def poll(self, timeout: float) -> bool:
         """Take reports; wait up to ``timeout`` seconds for the first. Return whether the state changed.
