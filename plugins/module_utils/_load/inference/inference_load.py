@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import accumulate
 from itertools import count as counter
 from typing import Any
 
@@ -29,28 +28,24 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
 
 from ..plan import workload_plan
-from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
-from ..plan.templates import workload_name
-from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
+from ..plan.workload_plan import WorkloadPlan
 from . import replica_watch
+from .client_process import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
+from .load_requests import LoadRequests
 from .probe_servers import ServerProbe, choose_models
-from .request_bodies import PromptTexts, RequestBodies, token_count
+from .request_bodies import PromptTexts, RequestBodies
 from .request_connection import InferenceServer
-from .request_engine import RequestEngine, processor_seconds, raise_file_limit
+from .request_engine import RequestEngine
 from .request_log import FILE, SCHEMA, PastRequests, open_request_log
 from .request_schedule import RequestSchedule
 from .search_schedule import SearchSchedule, SearchSpec, has_kept
 
 #: Seconds from the decision to start to the first due time, and between two syncs of the file to disk.
 _START_LEAD, _SYNC_INTERVAL = 0.1, 1.0
-#: Index of the first request of a warm-up: its prompts are none of the load's. Requests at a time.
-_WARM_UP_INDEX, _WARM_UP_STREAMS = 1 << 20, 8
-#: Seconds of lag or lateness (P99), and share of a processor, above which the client was the bottleneck.
-_MOST_LAG, _MOST_BUSY = 0.01, 0.9
-#: Real-time priority of the client, the lowest one: it needs little processor time, but on time.
-_PRIORITY = 1
+#: Requests of a warm-up at a time.
+_WARM_UP_STREAMS = 8
 
 
 class InferenceLoad:
@@ -63,7 +58,7 @@ class InferenceLoad:
         texts = PromptTexts(spec.seed, spec.shared_prefix_tokens, spec.prompts)
         extra = {**({"ignore_eos": True} if spec.ignore_eos else {}), **spec.body}
         self.bodies = RequestBodies(spec.api, spec.streamed, texts, spec.prompt_tokens, spec.seed, spec.headers, extra)
-        self.models: list[tuple[str, float]] = spec.models
+        self.requests = LoadRequests(spec, self.bodies)
         self.total = 0
         self.first_tokens: deque[int] = deque(maxlen=200)  # nanoseconds, of the latest requests
 
@@ -85,10 +80,10 @@ class InferenceLoad:
                 context = tls_context(spec.ca_file, not spec.validate_certs)
                 servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
                 probe = ServerProbe(self.bodies, spec.limits, stop.check)
-                self.models, simulated = choose_models(probe, servers, self.models)
+                self.requests.models, simulated = choose_models(probe, servers, self.requests.models)
                 for server in servers:
-                    probe.try_request(server, self._warm_up_request(server.number, 0))
-                plan = self._make_plan()
+                    probe.try_request(server, self.requests.make_warm_up_request(server.number, 0))
+                plan = self.requests.make_plan()
                 workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
                 clock = MonotonicWallClock.resume(past.anchor or {})
                 engine = RequestEngine(servers, spec.limits, self.bodies.encode, clock)
@@ -173,51 +168,6 @@ class InferenceLoad:
         """Return what limits the requests at a time to ``most``."""
         return "max_open" if most == self.spec.limits.max_open else "the limit of open files (ulimit -n)"
 
-    def _model_of(self, conversation: int) -> str:
-        if len(self.models) == 1:
-            return self.models[0][0]
-        shares = list(accumulate(weight for _name, weight in self.models))
-        place = uniform_number_by_index(conversation, self.spec.seed, "model") * shares[-1]
-        return self.models[next(i for i, share in enumerate(shares) if place < share)][0]
-
-    def _make_plan(self) -> WorkloadPlan:
-        """Return the plan. A closed load that ends by its duration has no rows: nobody knows how many there will be."""
-        spec = self.spec
-        offsets: list[Any] = []
-        if spec.search is not None:
-            arrival: dict[str, Any] = {"type": "search", **vars(spec.search)}
-        elif spec.arrivals is not None:
-            offsets, arrival = spec.arrivals.offsets, spec.arrivals.header
-        else:
-            offsets = [None] * spec.count
-            arrival = {"type": "closed", "streams": spec.streams, "think_time": spec.think_time}
-            arrival["duration"] = spec.duration or None
-        header = {
-            "type": "header",
-            "schema": workload_plan.SCHEMA,
-            "run": spec.run,
-            "point": spec.point,
-            "count": len(offsets) * spec.turns,
-            "seed": spec.seed,
-            "arrival": arrival,
-            "in_flight": spec.streams or spec.limits.max_open,
-            "templates": [{"name": name, "kind": "Request"} for name, _weight in self.models],
-        }
-        rows = []
-        for conversation, offset in enumerate(offsets):
-            for turn in range(spec.turns):
-                index = conversation * spec.turns + turn
-                parameters = {
-                    "prompt_tokens": self.bodies.prompt_length(index),
-                    "output_tokens": token_count(index, spec.output_tokens, spec.seed, "output"),
-                    "conversation": conversation,
-                    "turn": turn,
-                    "prefix_tokens": spec.shared_prefix_tokens,
-                }
-                name, model = workload_name(spec.run, spec.point, index), self._model_of(conversation)
-                rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
-        return WorkloadPlan(header, rows)
-
     def _schedule(
         self, plan: WorkloadPlan, past: PastRequests, log: JsonlAppender, clock: MonotonicWallClock
     ) -> tuple[RequestSchedule, float]:
@@ -235,7 +185,9 @@ class InferenceLoad:
             first = max(past.sent, default=-1) // spec.turns + 1
             conversations = ((index * spec.turns, None) for index in counter(first))
         duration = max(spec.duration - past.spent, 0.001) if spec.duration else 0.0
-        schedule = RequestSchedule(self._make_request, conversations, spec.turns, spec.streams, self._think, duration)
+        schedule = RequestSchedule(
+            self.requests.make_request, conversations, spec.turns, spec.streams, self.requests.think_time, duration
+        )
         return schedule, offset
 
     def _search_schedule(
@@ -254,7 +206,7 @@ class InferenceLoad:
             self.progress.say(f"requests {self.spec.point}: {text}; the capacity is between {low} and {high} so far")
 
         return SearchSchedule(
-            self._make_request,
+            self.requests.make_request,
             max(past.sent, default=-1) + 1,
             self.spec.seed,
             wanted,
@@ -263,32 +215,6 @@ class InferenceLoad:
             begun,
             past.spent,
         )
-
-    def _think(self, index: int) -> float:
-        spec = self.spec.think_time
-        return draw_number_for_workload(index, spec, self.spec.seed, "think") if isinstance(spec, dict) else spec
-
-    def _make_request(self, index: int, due: int) -> InferenceRequest:
-        spec = self.spec
-        conversation, turn = divmod(index, spec.turns)
-        return InferenceRequest(
-            index=index,
-            name=workload_name(spec.run, spec.point, index),
-            model=self._model_of(conversation),
-            asked=token_count(index, spec.output_tokens, spec.seed, "output"),
-            due=due,
-            conversation=conversation,
-            turn=turn,
-            last_turn=turn == spec.turns - 1,
-            streamed=spec.streamed,
-            keep_text=spec.turns > 1,
-        )
-
-    def _warm_up_request(self, number: int, due: int) -> InferenceRequest:
-        request = self._make_request((_WARM_UP_INDEX + number) * self.spec.turns, due)
-        request.name = workload_name(self.spec.run, self.spec.point, f"warm-up-{number}")
-        request.last_turn = True
-        return request
 
     def _warm_up(self, engine: RequestEngine, stop: signals.Interrupt) -> dict[str, Any]:
         """Send requests that are not counted; their connections stay open."""
@@ -299,7 +225,9 @@ class InferenceLoad:
         self.progress.say(f"requests {self.spec.point}: warming up with {count:,} requests")
         numbers: Iterator[tuple[int, float | None]] = ((number, None) for number in range(count))
         schedule = RequestSchedule(
-            lambda number, due: self._warm_up_request(number + 1000, due), numbers, streams=min(_WARM_UP_STREAMS, count)
+            lambda number, due: self.requests.make_warm_up_request(number + 1000, due),
+            numbers,
+            streams=min(_WARM_UP_STREAMS, count),
         )
         schedule.begin(time.monotonic_ns())
         engine.run(schedule, stop.check)
@@ -376,19 +304,6 @@ class InferenceLoad:
         }
 
 
-def client_bottleneck(lag: dict[str, float] | None, lateness: dict[str, float] | None, cpu: float, wall: float) -> str:
-    """Return why the client and not the server determined the times, an empty string if it did not."""
-    if lag and lag["p99"] > _MOST_LAG:
-        what = f"read 1 % of what it received {lag['p99'] * 1000:.0f} ms late or later"
-    elif lateness and lateness["p99"] > _MOST_LAG:
-        what = f"sent 1 % of the requests {lateness['p99'] * 1000:.0f} ms late or later"
-    elif wall > 1 and cpu / wall > _MOST_BUSY:
-        what = f"used {cpu / wall:.0%} of a processor"
-    else:
-        return ""
-    return f"The client was the bottleneck: it {what}"
-
-
 def _seconds_summary(nanoseconds: Any) -> dict[str, float] | None:
     return quantiles.percentile_summary([value / SECOND for value in nanoseconds])
 
@@ -413,33 +328,6 @@ def _server_record(server: InferenceServer, before: dict[str, Any], after: dict[
     error = before.get("error") or after.get("error")
     record = {"url": server.url, "before": before["metrics"], "after": after["metrics"]}
     return {**record, "error": error} if error else record
-
-
-@contextmanager
-def raised_priority() -> Iterator[None]:
-    """Run this thread before all others while the load is sent, if that is permitted.
-
-    It is for root, in containers only with the capability SYS_NICE, and for users with a limit of real-time priorities
-    (ulimit -r). Others send with their usual priority. A nice value would not do: Linux applies it among the programs
-    of one session only (sched_autogroup_enabled). The kernel leaves the others 5 % of the time even if this thread
-    never waits (sched_rt_runtime_us). A policy that the user has chosen (chrt) is kept.
-    """
-    before = os.sched_getscheduler(0)
-    if before not in (os.SCHED_OTHER, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK):
-        yield
-        return
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(_PRIORITY))
-    except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        try:
-            os.sched_setscheduler(0, before, os.sched_param(0))
-        except PermissionError:  # only SYS_NICE may clear the flag
-            os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
 
 
 @contextmanager

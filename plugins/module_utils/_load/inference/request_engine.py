@@ -10,8 +10,6 @@ So whenever this process is killed, the file says which requests the server may 
 from __future__ import annotations
 
 import gc
-import os
-import resource
 import select
 import socket
 import time
@@ -24,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
+from .client_process import raise_file_limit
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .request_connection import READ, SO_TIMESTAMPNS, STAMPS, ConnectionLost, InferenceServer, RequestConnection
@@ -38,8 +37,6 @@ _PRECISE = 0.002
 _MANY_OPEN, _COLLECTING = 8, 0.0003
 #: Seconds, and requests in a row without a success, after which the load ends because the server is of no use.
 _HOPELESS_SECONDS, _HOPELESS_REQUESTS = 5.0, 20
-#: File descriptors that are left for everything else.
-_OTHER_FILES = 200
 #: Pause before a refused request is sent again if the server names none, seconds.
 _RETRY_PAUSE = 1.0
 #: Requests that are sent before answers are looked at again.
@@ -59,15 +56,6 @@ class EngineLimits:
     retries: int = 0
     max_open: int = 10_000
     connection_requests: int = 0
-
-
-def raise_file_limit(wanted: int) -> int:
-    """Permit this process as many open files as ``wanted`` requests need, if possible; return how many these can be."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = hard if hard != resource.RLIM_INFINITY else wanted + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted + _OTHER_FILES:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, max(soft, wanted + _OTHER_FILES)), hard))
-    return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES)
 
 
 class RequestEngine:
@@ -409,9 +397,3 @@ class RequestEngine:
             if connection.registered:
                 self._epoll.unregister(connection.fd)
             connection.close()
-
-
-def processor_seconds() -> float:
-    """Return the processor time of this process so far, in seconds."""
-    times = os.times()
-    return times.user + times.system

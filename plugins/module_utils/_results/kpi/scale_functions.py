@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from .point_data import INTENDED, KpiValue, NoFigure, PointData, kpi_function
-from .request_functions import LAST, needed_requests, slo_kept
+from .request_functions import LAST, needed_requests, requests_within_slo
 
 #: A change of the number of servers: (seconds after the start of the load: the look before, the look after), count.
 Step = tuple[tuple[float, float], int]
@@ -150,7 +150,7 @@ def find_scale_up(data: PointData) -> ScaleUp:
 def missed_meanwhile(data: PointData, scale: ScaleUp) -> tuple[int, int]:
     """Return how many requests that were due from the rise until all servers were ready missed the objective; of how
     many. Until the end of the load, if they never were."""
-    kept, _share, _text = slo_kept(data)
+    kept, _share, _text = requests_within_slo(data)
     due = data.stage_bounds(INTENDED)[0]
     end = scale.began + scale.stages["all_ready"][1] if "all_ready" in scale.stages else float("inf")
     meanwhile = (due >= scale.began) & (due < end)

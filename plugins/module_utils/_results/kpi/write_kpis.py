@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
 from . import (
+    capacity_functions,
     dispatch_functions,
     estimators,
     failure_functions,
@@ -58,6 +59,7 @@ from .read_point_data import read_point_data
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
+    capacity_functions,
     dispatch_functions,
     failure_functions,
     fairness_functions,

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.estimators import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
 from ..kpi.point_data import ENDED, INTENDED, SENT, NoFigure, PointData
-from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, slo_kept
+from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, requests_within_slo
 from ..kpi.saturation_knee import rows_by_step
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing
@@ -94,7 +94,7 @@ def _draw_shares(data: PointData, axis: Any, steps: list[tuple[float, Any]], tab
     """Draw the share of each step that kept the objective, or that succeeded if there is none."""
     np = data.np
     try:
-        kept, share, text = slo_kept(data)
+        kept, share, text = requests_within_slo(data)
     except NoFigure:
         kept, share, text = requests_succeeded(data), None, "succeeded"
     for rate, rows in steps:

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.point_data import ENDED, INTENDED, NoFigure, PointData
-from ..kpi.request_functions import LAST, requests_succeeded, slo_kept
+from ..kpi.request_functions import LAST, requests_succeeded, requests_within_slo
 from ..kpi.scale_functions import Step, desired_servers, ready_servers, watched_changes
 from . import plot_canvas
 from .plot_canvas import COLOURS, PlotDrawing
@@ -34,7 +34,7 @@ def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
         return None
     good = requests_succeeded(data)
     try:
-        kept, _share, text = slo_kept(data)
+        kept, _share, text = requests_within_slo(data)
     except NoFigure:
         kept, text = good, ""
     due, ended = data.stage_bounds(INTENDED)[0], data.stage_midpoints(ENDED)

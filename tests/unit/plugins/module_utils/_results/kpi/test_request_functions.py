@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import request_functions, write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
-from hypothesis import given
-from hypothesis import strategies as st
 from request_files import request, write_requests
 
 ROLES = Path(__file__).parents[6] / "roles"
@@ -299,20 +297,3 @@ def test_the_servers_own_mean_stands_beside_ours_with_the_difference(tmp_path):
 def test_without_an_objective_nothing_is_compared_with_it(tmp_path):
     kpis, _answer = figures(tmp_path, *steady(), settings="serving_slo: {}\n")
     assert kpis["goodput"]["value"] is None and "set serving_slo" in kpis["goodput"]["note"]
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=8))
-def test_a_falling_fit_never_rises_and_keeps_the_mean(steps):
-    shares, weights = [share for share, _weight in steps], [weight for _share, weight in steps]
-    fit = request_functions.falling_fit(shares, weights)
-    assert len(fit) == len(shares) and all(a >= b - 1e-9 for a, b in zip(fit, fit[1:], strict=False))
-    mean = sum(share * weight for share, weight in steps)
-    assert sum(share * weight for share, weight in zip(fit, weights, strict=True)) == pytest.approx(mean, abs=1e-6)
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.floats(0.01, 1))
-def test_a_crossing_lies_between_the_steps_around_it(shares, share):
-    fit = sorted(shares, reverse=True)
-    rates = [float(2**place) for place in range(len(fit))]
-    value, low, high = request_functions.crossing(rates, fit, share)
-    assert low <= value <= high or value == float("inf")

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The requests of a load: the plan, and each request by its index: its model, its tokens, its conversation."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+from ..plan import workload_plan
+from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
+from ..plan.templates import workload_name
+from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
+from .inference_request import InferenceRequest
+from .inference_spec import InferenceSpec
+from .request_bodies import RequestBodies, token_count
+
+#: Index of the first request of a warm-up: its prompts are none of the load's.
+_WARM_UP_INDEX = 1 << 20
+
+
+class LoadRequests:
+    """The requests of a load.
+
+    Attributes:
+        models: Names and weights of the models that conversations ask.
+    """
+
+    def __init__(self, spec: InferenceSpec, bodies: RequestBodies) -> None:
+        """Make the requests of a load with these options."""
+        self.spec = spec
+        self.bodies = bodies
+        self.models: list[tuple[str, float]] = spec.models
+
+    def make_plan(self) -> WorkloadPlan:
+        """Return the plan. A closed load that ends by its duration has no rows: nobody knows how many there will be."""
+        spec = self.spec
+        offsets: list[Any] = []
+        if spec.search is not None:
+            arrival: dict[str, Any] = {"type": "search", **vars(spec.search)}
+        elif spec.arrivals is not None:
+            offsets, arrival = spec.arrivals.offsets, spec.arrivals.header
+        else:
+            offsets = [None] * spec.count
+            arrival = {"type": "closed", "streams": spec.streams, "think_time": spec.think_time}
+            arrival["duration"] = spec.duration or None
+        header = {
+            "type": "header",
+            "schema": workload_plan.SCHEMA,
+            "run": spec.run,
+            "point": spec.point,
+            "count": len(offsets) * spec.turns,
+            "seed": spec.seed,
+            "arrival": arrival,
+            "in_flight": spec.streams or spec.limits.max_open,
+            "templates": [{"name": name, "kind": "Request"} for name, _weight in self.models],
+        }
+        rows = []
+        for conversation, offset in enumerate(offsets):
+            for turn in range(spec.turns):
+                index = conversation * spec.turns + turn
+                parameters = {
+                    "prompt_tokens": self.bodies.prompt_length(index),
+                    "output_tokens": token_count(index, spec.output_tokens, spec.seed, "output"),
+                    "conversation": conversation,
+                    "turn": turn,
+                    "prefix_tokens": spec.shared_prefix_tokens,
+                }
+                name, model = workload_name(spec.run, spec.point, index), self._model_of(conversation)
+                rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
+        return WorkloadPlan(header, rows)
+
+    def make_request(self, index: int, due: int) -> InferenceRequest:
+        """Return the request with an index that is due at a moment, in nanoseconds of the monotonic clock."""
+        spec = self.spec
+        conversation, turn = divmod(index, spec.turns)
+        return InferenceRequest(
+            index=index,
+            name=workload_name(spec.run, spec.point, index),
+            model=self._model_of(conversation),
+            asked=token_count(index, spec.output_tokens, spec.seed, "output"),
+            due=due,
+            conversation=conversation,
+            turn=turn,
+            last_turn=turn == spec.turns - 1,
+            streamed=spec.streamed,
+            keep_text=spec.turns > 1,
+        )
+
+    def make_warm_up_request(self, number: int, due: int) -> InferenceRequest:
+        """Return a request that is not counted; its prompt is none of the load's."""
+        request = self.make_request((_WARM_UP_INDEX + number) * self.spec.turns, due)
+        request.name = workload_name(self.spec.run, self.spec.point, f"warm-up-{number}")
+        request.last_turn = True
+        return request
+
+    def think_time(self, index: int) -> float:
+        """Return the seconds between an answer and the request with an index."""
+        spec = self.spec.think_time
+        return draw_number_for_workload(index, spec, self.spec.seed, "think") if isinstance(spec, dict) else spec
+
+    def _model_of(self, conversation: int) -> str:
+        if len(self.models) == 1:
+            return self.models[0][0]
+        shares = list(accumulate(weight for _name, weight in self.models))
+        place = uniform_number_by_index(conversation, self.spec.seed, "model") * shares[-1]
+        return self.models[next(i for i, share in enumerate(shares) if place < share)][0]
