@@ -172,7 +172,8 @@ def main(arguments: list[str]) -> int:
     if seatrial_cache().is_dir() and "--everything" not in arguments:
         size = folder_gb(seatrial_cache())
         say(f"{seatrial_cache()} is kept ({size:.1f} GB): other clones use it (make clean EVERYTHING=1 removes it too)")
-    if folders := [f"{folder} ({folder_gb(folder):.1f} GB)" for folder in go_caches() if folder.is_dir()]:
+    # Without their sizes: to add up some 200,000 files takes minutes on a busy machine.
+    if folders := [str(folder) for folder in go_caches() if folder.is_dir()]:
         say(f"{' and '.join(folders)} are kept: all Go programs share them; go clean -cache -modcache removes them")
     return 0
 

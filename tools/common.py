@@ -127,10 +127,15 @@ def free_gb(path: Path) -> float:
 def folder_gb(folder: Path) -> float:
     """Space that the files in a folder take, in GB; a file with several names counts once."""
     seen: dict[tuple[int, int], int] = {}
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            found = path.lstat()
-            seen[found.st_dev, found.st_ino] = found.st_blocks * 512
+    todo = [str(folder)]
+    while todo:
+        with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    seen[found.st_dev, found.st_ino] = found.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
     return sum(seen.values()) / 1e9
 
 

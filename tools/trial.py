@@ -45,6 +45,9 @@ def check_project(name: str) -> None:
     known = projects()
     if name in known:
         return
+    playbook = ROOT / "playbooks" / f"{name}.yml"
+    if name and playbook.exists() and "cluster_provider: existing" in playbook.read_text(encoding="utf-8"):
+        stop(f"PROJECT={name} needs a cluster that exists: run playbooks/{name}.yml; make trial has {', '.join(known)}")
     like = difflib.get_close_matches(name, known, n=1)
     hint = f" (did you mean '{like[0]}'?)" if like else ""
     stop(f"PROJECT={name}: there is no such project{hint}; there are: {', '.join(known)}")

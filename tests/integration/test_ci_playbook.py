@@ -127,11 +127,11 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
 @pytest.mark.parametrize(
     ("comment", "association", "reason"),
     [
-        ("/test workload_scale smoke", "NONE", "(NONE) may not ask for a run"),
-        ("/test workload_scale smoke\n/var cluster_kubeconfig: /etc/lab/kubeconfig", "MEMBER", "it is a path"),
-        pytest.param("/test workload_scale smok", "MEMBER", "did you mean 'smoke'?", marks=pytest.mark.long),
+        ("/test workload_scale light", "NONE", "(NONE) may not ask for a run"),
+        ("/test workload_scale light\n/var cluster_kubeconfig: /etc/lab/kubeconfig", "MEMBER", "it is a path"),
+        pytest.param("/test workload_scale ligth", "MEMBER", "did you mean 'light'?", marks=pytest.mark.long),
         pytest.param(
-            "/test workload_scale smoke\n/skip tset", "MEMBER", "did you mean 'test'?", marks=pytest.mark.long
+            "/test workload_scale light\n/skip tset", "MEMBER", "did you mean 'test'?", marks=pytest.mark.long
         ),
     ],
 )
@@ -163,7 +163,7 @@ def test_help_is_answered_by_a_comment_on_the_pull_request(tmp_path: Path) -> No
         done = job(tmp_path, event(tmp_path, "/help"), ci_project="workload_scale", **told)
     assert done.status == 0, done.output[-4000:]
     (comment,) = hub.comments.values()
-    assert "/test" in comment and "smoke" in comment and "workload_scale_count" in comment
+    assert "/test" in comment and "light" in comment and "workload_scale_count" in comment
     assert hub.checks == {} and run_dirs(tmp_path) == []
 
 

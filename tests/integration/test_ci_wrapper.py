@@ -98,7 +98,7 @@ def test_a_load_that_was_late_ends_with_2_and_is_no_failure(again: Path) -> None
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["-e", "preset=smok"], "smoke"),
+        (["-e", "preset=ligth"], "light"),
         pytest.param(
             ["-e", "cluster_provider=existing", "-e", "cluster_kubeconfig=/no/such"],
             "there is no file /no/such",
@@ -204,10 +204,10 @@ def test_two_runs_have_the_same_prometheus_series(tmp_path: Path, rehearsal_fold
 
 def test_make_runs_the_job(tmp_path: Path) -> None:
     """make itself ends with 2 whatever failed."""
-    words = ["make", "ci", "PROJECT=workload_scale", "PRESET=smok"]
+    words = ["make", "ci", "PROJECT=workload_scale", "PRESET=ligth"]
     # An outer make, as in CI, would make the inner one print that it leaves the directory.
     own = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(words, cwd=ROOT, env=own, timeout=600, capture_output=True, text=True)
     job = read(tmp_path, done.returncode, done.stdout)
-    assert job.status == 2 and job.last.startswith("error (exit 3): ") and "smoke" in job.last
+    assert job.status == 2 and job.last.startswith("error (exit 3): ") and "light" in job.last
     assert len(job.cases("error")) == 1

@@ -57,7 +57,7 @@ def world(breakable: BreakableCluster, tmp_path: Path) -> Iterator[World]:
 
 def test_a_run_whose_clients_are_pods_passes(rehearsal_folder: Path, tmp_path: Path) -> None:
     settings = {"rehearsal_data_dir": str(rehearsal_folder), "workload_clients": 4}
-    words = ["-e", "preset=smoke,driver_pods", "-e", json.dumps(settings)]
+    words = ["-e", "preset=light,driver_pods", "-e", json.dumps(settings)]
     done = play(*words, project="workload_scale", artifacts=tmp_path, timeout=1800)
     assert done.code == 0 and "PASS" in done.output, done.output
     points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())

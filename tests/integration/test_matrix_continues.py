@@ -36,7 +36,7 @@ def words_for(rehearsal: support.Rehearsal, **more: Any) -> list[str]:
         "cleanup_keep": True,
         **more,
     }
-    return ["-e", "preset=smoke", "-e", json.dumps(given)]
+    return ["-e", "preset=light", "-e", json.dumps(given)]
 
 
 def kill_session(artifacts: Path) -> None:

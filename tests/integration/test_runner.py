@@ -175,7 +175,7 @@ def test_another_job_gives_back_by_name_what_a_killed_one_left_on_an_existing_cl
     common = {**templates(), "run_artifacts_dir": str(runs), "doctor_fail": False}
     nodes: dict[str, Any] = {"project": "workload_scale", "workflow": 42}
     load = {
-        "preset": ["smoke"],
+        "preset": ["light"],
         "workload_scale_count": 4,
         "workload_scale_run_seconds": 3600,
         "workload_scale_gpus": 0,

@@ -255,7 +255,7 @@ def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Pa
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     words = {"matrix": {}, "workload_scale_arrival": {"type": "constant", "rate": 0.8}}
     process = begin(
-        "-e", "preset=smoke", "-e", json.dumps(words), "-e", "workload_scale_count=24",
+        "-e", "preset=light", "-e", json.dumps(words), "-e", "workload_scale_count=24",
         "-e", "workload_scale_runai_files=true",
         artifacts=artifacts, log=log, project="workload_scale",
     )  # fmt: skip
@@ -297,7 +297,7 @@ def test_workloads_go_through_queues_of_kueue_that_the_run_makes(tmp_path: Path,
         "workload_scale_pvc": False,
         "matrix": {"workload_scale_type": ["training", "distributed"]},
     }
-    done = play("-e", "preset=smoke,kueue", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
+    done = play("-e", "preset=light,kueue", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
     assert done.code == 0, done.output[-6000:]
     run = run_dirs(tmp_path)[0]
     for point in ("001", "002"):

@@ -85,7 +85,7 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path
     artefact.install(home / "me-bench-0.1.0.tar.gz", home / ".ansible" / "collections")
     limits = '{"results_limits": {"time_to_accepted_p95": {"max": "5 s"}}}'
     command = (
-        f"ansible-playbook me.bench.my_llm_test -e preset=smoke --tags settings -e my_llm_test_cpu=1 -e '{limits}'"
+        f"ansible-playbook me.bench.my_llm_test -e preset=light --tags settings -e my_llm_test_cpu=1 -e '{limits}'"
     )
     shell(command, tmp_path / "anywhere", artifacts, **env)
 
@@ -101,7 +101,7 @@ def test_a_name_that_ansible_does_not_reserve_draws_no_warning(word: str, warns:
     command = [".venv/bin/ansible-playbook", "playbooks/new_project.yml", "-e", f"{word}=my_llm_test", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "run it: .venv/bin/ansible-playbook playbooks/my_llm_test.yml -e preset=smoke" in done.stdout
+    assert "run it: .venv/bin/ansible-playbook playbooks/my_llm_test.yml -e preset=light" in done.stdout
     assert ("reserved name" in done.stderr) is warns, done.stderr
 
 

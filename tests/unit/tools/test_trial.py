@@ -49,6 +49,17 @@ def test_an_unknown_project_is_one_clear_error(clone, name, message):
         trial.check_project(name)
 
 
+def test_a_project_that_needs_an_existing_cluster_is_not_called_unknown():
+    with pytest.raises(SystemExit, match=r"PROJECT=sample needs a cluster that exists: run playbooks/sample\.yml"):
+        trial.check_project("sample")
+
+
+def test_every_project_that_can_be_tried_has_the_preset_that_a_trial_runs():
+    for project in trial.projects():
+        path = trial.ROOT / "group_vars" / "all" / f"{project}_presets.yml"
+        assert re.search(r"^  light:$", path.read_text(encoding="utf-8"), re.MULTILINE), project
+
+
 def test_a_known_project_is_no_error(clone):
     trial.check_project("scheduler")
 
@@ -96,7 +107,7 @@ def test_what_a_wanted_component_requires_is_announced_with_it(monkeypatch, tmp_
         ("fine_tuning", "light", {"trainer"}),
         ("fine_tuning", "rhoai_light", {"trainer", "olm"}),
         ("scheduler", "gang_large", {"trainer", "kueue", "gangs"}),
-        ("workload_scale", "smoke,kueue", {"trainer", "kueue"}),
+        ("workload_scale", "light,kueue", {"trainer", "kueue"}),
         ("workload_scale", "no_such_preset", {"trainer"}),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_second_call_changes_nothing(root: Path, collection: str) -> None:
     assert first["diff"] == {"before": "", "after": "".join(f"{name}\n" for name in first["files"])}
     assert second["diff"]["before"] == second["diff"]["after"] != ""
     presets = root / "playbooks/group_vars/all/my_llm_test_presets.yml"
-    assert "smoke" in yaml.safe_load(presets.read_text(encoding="utf-8"))["my_llm_test_presets"]
+    assert "light" in yaml.safe_load(presets.read_text(encoding="utf-8"))["my_llm_test_presets"]
     assert presets.is_symlink() == (collection == OURS)
 
 

@@ -59,7 +59,7 @@ def test_a_role_that_can_not_be_found_is_refused(bench: Path, name: str, says: s
 
 
 def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, ansible_plugins: None) -> None:
-    variables = {"preset": "smoke", "run_id": "t1"}
+    variables = {"preset": "light", "run_id": "t1"}
     context = SettingsContext.of("me.bench.my_llm_test", variables, {}, LOADER, Templar(loader=LOADER))
     assert "common_presets" in context.variables
     found = context.effective(context.request())

@@ -26,7 +26,7 @@ Members = dict[str, bytes]
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     """A run with a template of the user, and settings that must not leave their place."""
-    top = tmp_path / "workload_scale-smoke-t1126-aaaaaa"
+    top = tmp_path / "workload_scale-light-t1126-aaaaaa"
     (top / "points" / "001").mkdir(parents=True)
     template = tmp_path / "job.yml.j2"
     template.write_text("kind: Job\nmetadata: {name: '{{ name }}'}\n")
