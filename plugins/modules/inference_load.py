@@ -89,7 +89,9 @@ options:
     type: int
     default: 0
   seed:
-    description: Seed of arrivals, lengths and prompts. Without it, V(1).
+    description: >-
+      Seed of arrivals, lengths and prompts. Without it, V(1). The words of prompts also depend on run and point, so
+      that no load finds those of another one in the prefix caches of the servers.
     type: int
   arrival:
     description: >-

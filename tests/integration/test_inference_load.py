@@ -143,6 +143,16 @@ def test_turns_of_a_conversation_contain_the_earlier_ones_and_are_cached(servers
         assert truth["cached_tokens"] >= 16 * ((100 + 45 * row["turn"]) // 16) - 16 or not row["turn"]
 
 
+def test_a_later_point_finds_nothing_of_an_earlier_one_in_the_caches(servers: ModelServers, tmp_path: Path) -> None:
+    cached = {}
+    for number in ("901", "902"):  # names that no other test uses
+        load = {"count": 20, "streams": CLOSED, "prompt_tokens": 64, "shared_prefix_tokens": 160}
+        support.send(tmp_path / number, servers.urls, **load)
+        cached[number] = [truth["cached_tokens"] for _row, truth in join(servers, tmp_path / number, 20)]
+    # The words that all share, which the first request of each point has brought, and nothing of the prompts.
+    assert cached["901"] == cached["902"] == [160] * 20
+
+
 def test_streams_end_after_their_duration(servers: ModelServers, point: Path) -> None:
     result = support.send(point, servers.urls, streams={"count": 3, "think_time": 0.01, "duration": 0.5})
     sent = result["counts"]["sent"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What requests ask: prompts of planned lengths that depend only on seed and index, and the bytes of each request.
+"""What requests ask: prompts, whose lengths depend only on seed and index, and the bytes of each request.
 
 A prompt consists of common English words, each a token in most vocabularies. The server's ``usage`` says how many
 tokens it counted.
@@ -9,6 +9,7 @@ tokens it counted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -38,11 +39,22 @@ _TEXT_WORDS = 1 << 14
 
 
 class PromptTexts:
-    """Texts of any number of words, by index. Those of two indices differ in their first words."""
+    """Texts of any number of words, by index. Those of two indices differ in their first words.
 
-    def __init__(self, seed: int, shared: int = 0, given: Sequence[str] = ()) -> None:
-        """``shared``: words that all begin with. ``given``: texts that are used in turn instead."""
+    Those of two loads differ too, so that no load finds what an earlier one left in the prefix caches of the servers.
+    """
+
+    def __init__(self, seed: int, load: str, shared: int = 0, given: Sequence[str] = ()) -> None:
+        """Draw the words that texts are cut from.
+
+        Args:
+            seed: Of the texts.
+            load: Name of the load, which all its sessions share.
+            shared: Words that all texts begin with.
+            given: Texts that are used in turn instead, the same in every load.
+        """
         self._given = given
+        seed = int.from_bytes(hashlib.sha256(f"{seed} {load}".encode()).digest()[:8], "big")
         words = [WORDS[int(uniform_number_by_index(i, seed, "text") * len(WORDS))] for i in range(_TEXT_WORDS)]
         self._words = words + words
         self._seed = seed

@@ -242,14 +242,18 @@ def test_pauses_between_sessions_are_no_time_of_the_load() -> None:
 
 def test_prompts_have_their_lengths_and_different_beginnings() -> None:
     assert len(WORDS) == len(set(WORDS)) == 128
-    texts = PromptTexts(7, shared=50)
+    texts = PromptTexts(7, "a", shared=50)
     lengths = [1, 2, 3, 17, 20_000]
     assert [len(texts.text(i, words).split()) for i, words in enumerate(lengths)] == [50 + words for words in lengths]
     assert len(texts.text(1, 9, first=False).split()) == 9
     beginnings = {tuple(texts.text(index, 8).split()[50:53]) for index in range(3_000)}
     assert len(beginnings) == 3_000
-    assert texts.text(5, 100) == PromptTexts(7, shared=50).text(5, 100) != PromptTexts(8, shared=50).text(5, 100)
-    assert PromptTexts(1, given=["a", "b"]).text(3, 9) == "b"
+    assert (
+        texts.text(5, 100) == PromptTexts(7, "a", shared=50).text(5, 100) != PromptTexts(8, "a", shared=50).text(5, 100)
+    )
+    other = PromptTexts(7, "b", shared=50).text(5, 100).split()
+    assert other[:50] != texts.text(5, 100).split()[:50] and other[53:69] != texts.text(5, 100).split()[53:69]
+    assert PromptTexts(1, "a", given=["a", "b"]).text(3, 9) == "b"
 
 
 def test_a_number_of_tokens_follows_from_index_and_seed() -> None:
