@@ -140,11 +140,12 @@ def get_versitygw(log: Path) -> bool:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_binaries,
         component_spec,
+        existing_programs,
     )
 
     part = component_spec.load_component(SOURCES / "versitygw")
     try:
-        component_binaries.ensure_programs([part], component_binaries.ProgramSources(seatrial_cache()), say)
+        component_binaries.ensure_programs([part], existing_programs.ProgramSources(seatrial_cache()), say)
     except SeatrialError as error:
         say(f"tests that need an S3 server are not run: {error}")
         return False
@@ -155,12 +156,12 @@ def versitygw() -> Path | None:
     """The S3 server in the cache, None if it is missing."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        component_binaries,
         component_spec,
+        existing_programs,
     )
 
     part = component_spec.load_component(SOURCES / "versitygw")
-    found = component_binaries.read_entry(part, component_binaries.component_cache_folder(part, seatrial_cache()))
+    found = existing_programs.read_entry(part, existing_programs.component_cache_folder(part, seatrial_cache()))
     return found.paths["versitygw"] if found else None
 
 

@@ -88,13 +88,13 @@ def missing(names: Collection[str]) -> bool:
     """Return whether programs of components that always are there, or of those in ``names``, have to be built."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        component_binaries,
         component_selection,
+        existing_programs,
     )
 
     chosen = component_selection.select_required_components(component_selection.load_all(FOLDER), names)
     return bool(
-        component_binaries.components_without_programs(chosen, component_binaries.ProgramSources(seatrial_cache()))
+        existing_programs.components_without_programs(chosen, existing_programs.ProgramSources(seatrial_cache()))
     )
 
 

@@ -244,35 +244,11 @@ verdict:
           description: The sentence that explains the result.
           type: str
     headline:
-      description: The headline figures, one entry per KPI.
+      description:
+        - The headline figures, one entry per KPI, with C(name), C(title), C(unit), C(value), C(text), C(detail),
+          C(simulated), and C(points), the value, interval and C(n) of C(of) in each point.
       type: list
       elements: dict
-      contains:
-        name:
-          description: Name of the KPI.
-          type: str
-        title:
-          description: Display name of the KPI.
-          type: str
-        value:
-          description: The value; a text with all values if points differ; null if it is unknown.
-          type: raw
-        unit:
-          description: Its unit.
-          type: str
-        text:
-          description: Value and unit as text.
-          type: str
-        detail:
-          description: Number of rows, and a remark.
-          type: str
-        simulated:
-          description: Whether a simulated writer had a part in it.
-          type: bool
-        points:
-          description: Value, interval, n of N in each point.
-          type: list
-          elements: dict
     answer:
       description: The sentence that the report leads with, empty if no figure provides one.
       type: list

@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
+  - perfscale.seatrial._failures
   - perfscale.seatrial._run.point
   - perfscale.seatrial._workload
   - perfscale.seatrial._workload.load

@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
-    component_binaries,
     component_selection,
+    existing_programs,
     instance_processes,
     launch_plan,
 )
@@ -124,7 +124,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
         folder.mkdir(parents=True)
     for one in (one for one in component_selection.load_all(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
-        made = component_binaries.component_cache_folder(one, support.CACHE)
+        made = existing_programs.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)
     build = {"module": "example.invalid/late", "binaries": {"late": "example.invalid/late"}}
     document = {"about": "a test", "version": "1.0.0", "build": build}

@@ -11,6 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_binaries,
     component_manifests,
     component_spec,
+    existing_programs,
 )
 from rehearsal import CACHE, COMPONENTS, quiet
 
@@ -18,7 +19,7 @@ from rehearsal import CACHE, COMPONENTS, quiet
 def definitions(component: str) -> list[dict[str, Any]]:
     """Return the CRDs of a component of the rehearsal cluster, from the cache that ``make setup`` fills."""
     part = component_spec.load_component(COMPONENTS / component)
-    sources = component_binaries.ProgramSources(CACHE)
+    sources = existing_programs.ProgramSources(CACHE)
     crds = component_binaries.ensure_programs([part], sources, quiet)[0][component].crds
     assert crds is not None
     return component_manifests.read_yaml_objects(crds)

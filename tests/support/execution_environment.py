@@ -21,8 +21,8 @@ import trixie
 import yaml
 from ansible_collections.kubernetes import core
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    component_binaries,
     component_selection,
+    existing_programs,
 )
 from common import ROOT, VENV
 
@@ -98,7 +98,7 @@ class Podman:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
         wanted = component_selection.load_all(rehearsal.COMPONENTS)
         for one in component_selection.select_required_components(wanted, ["trainer"]):
-            entry = component_binaries.component_cache_folder(one, rehearsal.CACHE)
+            entry = existing_programs.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]
         self("build", *here, "-t", WITH_PROGRAMS, "-f", str(LAYER), str(folder), timeout=900)

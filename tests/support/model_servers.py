@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_binaries,
     component_spec,
+    existing_programs,
     instance_processes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import inference_load, inference_spec
@@ -67,7 +68,7 @@ class ModelServers:
 def model_servers(folder: Path, number: int = 2, **settings: Any) -> Iterator[ModelServers]:
     """Start servers with these settings, and stop them."""
     component = component_spec.load_component(rehearsal.COMPONENTS / "model-server")
-    sources = component_binaries.ProgramSources(rehearsal.CACHE)
+    sources = existing_programs.ProgramSources(rehearsal.CACHE)
     programs, _made = component_binaries.ensure_programs([component], sources, rehearsal.quiet)
     ports = instance_processes.choose_ports([str(i) for i in range(number)], {}, set()).values()
     addresses = [f"127.0.0.1:{port}" for port in ports]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .cluster_schemas import CLUSTERS
 from .comparison_schemas import COMPARISON
 from .failure_and_answer_schemas import FINDINGS
 from .lease_schema import LEASE
@@ -21,7 +22,17 @@ from .result_schemas import RESULTS
 from .run_schemas import RUN
 from .verdict_schemas import VERDICT
 
-SCHEMAS: dict[str, dict[str, Any]] = {**RUN, **POINT, **LOAD, **RESULTS, **VERDICT, **FINDINGS, **LEASE, **COMPARISON}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    **RUN,
+    **CLUSTERS,
+    **POINT,
+    **LOAD,
+    **RESULTS,
+    **VERDICT,
+    **FINDINGS,
+    **LEASE,
+    **COMPARISON,
+}
 
 #: Schemas of the files that others may read. The other files are for the modules and roles of this collection.
 PUBLISHED = (

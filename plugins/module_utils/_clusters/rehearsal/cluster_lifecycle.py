@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from . import (
     component_binaries,
     component_versions,
+    existing_programs,
     image_registry,
     instance_dir,
     instance_processes,
@@ -37,10 +38,10 @@ from . import (
     rehearsal_options,
 )
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
-from .component_binaries import ComponentPrograms, program_paths_by_name
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import ProcessSpec, RehearsalComponent
+from .existing_programs import ComponentPrograms, program_paths_by_name
 from .instance_dir import InstanceMarker, InstancePaths, boot_time
 from .rehearsal_options import RehearsalOptions
 from .start_processes import GRACE, InstanceProcessStarter
@@ -64,9 +65,9 @@ def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> di
     components = options.select_checked(options.components)
     rehearsal_options.check_real_node(options.components)
     if check:
-        component_binaries.check_given(components, options.program_sources)
+        existing_programs.check_given(components, options.program_sources)
         lines = component_binaries.format_provisioning_costs(
-            component_binaries.components_without_programs(components, options.program_sources), options.program_sources
+            existing_programs.components_without_programs(components, options.program_sources), options.program_sources
         )
         lines += node_images.describe_missing_images(components, options.program_sources.cache)
         lines += image_registry.describe_missing_layers(

@@ -15,11 +15,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, instance_processes, launch_plan, rehearsal_options
-from .component_binaries import ComponentPrograms
+from . import component_binaries, existing_programs, instance_processes, launch_plan, rehearsal_options
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
+from .existing_programs import ComponentPrograms
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .launch_plan import API_PORT
 from .rehearsal_options import RehearsalOptions
@@ -57,7 +57,7 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
     with suppress(SeatrialError, OSError):
         with_versions = replace(options, versions=marker.versions, sources=marker.sources)
         components = with_versions.select(names)
-        if not component_binaries.components_without_programs(components, options.program_sources):
+        if not existing_programs.components_without_programs(components, options.program_sources):
             programs, _made = component_binaries.ensure_programs(
                 components, options.program_sources, lambda _line: None
             )

@@ -3,21 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs of the components and their sources: given, cached, downloaded, fetched from their publisher, built by Go.
 
-The cache has one folder per component, named by its version and a hash of everything that determines its programs.
-A folder appears there complete or not at all; a lock keeps two processes from building the same one.
+A folder of the cache appears there complete or not at all; a lock keeps two processes from building the same one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,162 +22,29 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
-    DataError,
-    InputError,
     ProcessError,
     SeatrialError,
-    suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
 from . import binary_download, debian_packages, go_build, go_toolchain, wheel_programs
-from .cached_checksums import verify_cached_checksums
 from .component_spec import RehearsalComponent
+from .existing_programs import (
+    CRDS,
+    ENTRY,
+    ComponentPrograms,
+    ProgramSources,
+    cached_crds_paths,
+    check_given,
+    component_cache_folder,
+    components_without_programs,
+    find_ready_made,
+    find_user_programs,
+    read_entry,
+)
 from .instance_dir import hold_file_lock
-
-ENTRY = "entry.json"
-CRDS = "crds.yml"
-
-
-@dataclass(frozen=True)
-class ProgramSources:
-    """Sources of programs. ``given``: name to path; ``folder``: searched for all others; ``url``: the user's server.
-
-    ``publishers``: whether to ask the publishers of programs before building.
-    """
-
-    cache: Path
-    given: Mapping[str, str] = field(default_factory=dict)
-    folder: str = ""
-    url: str = ""
-    publishers: bool = True
-
-    @property
-    def record(self) -> Path:
-        """The file of the checksums of downloads, as they were at first use."""
-        return self.cache / "rehearsal" / "downloads.json"
-
-
-@dataclass(frozen=True)
-class ComponentPrograms:
-    """The programs of one component. ``source``: their origin, in words."""
-
-    component: str
-    version: str
-    paths: dict[str, Path]
-    sums: dict[str, str]
-    crds: Path | None
-    source: str
-
-
-def component_cache_key(component: RehearsalComponent) -> str:
-    """Return a hash of everything that determines a component's programs and CRDs."""
-    digest = hashlib.sha256()
-    for file in sorted(go_build.component_source_files(component.folder)):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    build = component.build
-    if build.wheel:
-        digest.update((component.folder / build.wheel).read_bytes())
-    recipe = [
-        build.binaries,
-        build.tags,
-        build.stamp,
-        [crd.__dict__ for crd in component.crds],
-        *binary_download.go_platform(),
-        *([build.debian, build.cgo] if build.debian or build.cgo else []),
-        *([component.release] if component.release else []),
-        *([component.source.digest] if component.source else []),
-    ]
-    digest.update(json.dumps(recipe, sort_keys=True).encode())
-    return digest.hexdigest()[:12]
-
-
-def component_cache_folder(component: RehearsalComponent, cache: Path) -> Path:
-    """Return the component's folder in the cache, which need not exist."""
-    return cache / "rehearsal" / f"{component.name}-{component.version}-{component_cache_key(component)}"
-
-
-def find_user_programs(component: RehearsalComponent, sources: ProgramSources) -> dict[str, Path]:
-    """Return the programs given by the user. Raises InputError for one that is missing or not executable."""
-    paths: dict[str, Path] = {}
-    for name in component.build.binaries:
-        if name in sources.given:
-            path = Path(str(sources.given[name])).expanduser()
-            if not (path.is_file() and os.access(path, os.X_OK)):
-                raise InputError(f"rehearsal_binaries: {name} is '{path}', which is not an executable file")
-            paths[name] = path.resolve()
-        elif sources.folder and os.access(path := Path(sources.folder).expanduser() / name, os.X_OK):
-            paths[name] = path.resolve()
-    return paths
-
-
-def check_given(components: list[RehearsalComponent], sources: ProgramSources) -> None:
-    """Raise InputError for a program that no component has and for a missing folder."""
-    known = [name for component in components for name in component.build.binaries]
-    for component in components:
-        if component.source and (programs := find_user_programs(component, sources)):
-            raise InputError(
-                f"rehearsal_sources: {component.name} is to be built from {component.source}, but its program"
-                f" {next(iter(programs))} is given (rehearsal_binaries, rehearsal_binaries_dir): leave one of them out",
-                setting="rehearsal_sources",
-            )
-    for name in sources.given:
-        if name not in known:
-            raise InputError(
-                f"rehearsal_binaries: no component has a program '{name}'{suggest_similar_name(name, known)}"
-            )
-    if sources.folder and not Path(sources.folder).expanduser().is_dir():
-        raise InputError(f"rehearsal_binaries_dir: there is no folder '{sources.folder}'")
-
-
-def components_without_programs(
-    components: list[RehearsalComponent], sources: ProgramSources
-) -> list[RehearsalComponent]:
-    """Return the components that have to be downloaded or built."""
-    return [component for component in components if _ready_made(component, sources) is None]
-
-
-def _ready_made(component: RehearsalComponent, sources: ProgramSources) -> ComponentPrograms | None:
-    """Return the programs that are available at once: given ones, and cached ones for the rest."""
-    paths = find_user_programs(component, sources)
-    crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None
-    crds = crds if crds is not None and crds.is_file() else None
-    if set(paths) == set(component.build.binaries):
-        if component.crds and crds is None:
-            crds = next((path for path in _cached_crds(component, sources) if path.is_file()), None)
-        if crds is not None or not component.crds:
-            return ComponentPrograms(component.name, component.version, paths, {}, crds, "given")
-        return None
-    cached = read_entry(component, component_cache_folder(component, sources.cache))
-    if cached is None:
-        return None
-    sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in paths}
-    source = f"{cached.source}; given: {', '.join(sorted(paths))}" if paths else cached.source
-    return ComponentPrograms(
-        component.name, component.version, {**cached.paths, **paths}, sums, crds or cached.crds, source
-    )
-
-
-def _cached_crds(component: RehearsalComponent, sources: ProgramSources) -> tuple[Path, Path]:
-    """Return the possible paths of CRDs: beside the component's programs, or alone if those were given."""
-    entry = component_cache_folder(component, sources.cache)
-    return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
-
-
-def read_entry(component: RehearsalComponent, folder: Path) -> ComponentPrograms | None:
-    """Return a component's programs in the cache, None unless they are complete."""
-    try:
-        entry = files.read_json(folder / ENTRY)
-        paths = {name: folder / "bin" / name for name in component.build.binaries}
-        sums = {name: str(entry["sha256"][name]) for name in component.build.binaries}
-    except (DataError, KeyError):
-        return None
-    crds = folder / CRDS if component.crds else None
-    if not all(path.is_file() for path in paths.values()) or (crds is not None and not crds.is_file()):
-        return None
-    return ComponentPrograms(component.name, component.version, paths, sums, crds, str(entry.get("source", "cached")))
 
 
 def format_provisioning_costs(lacking: list[RehearsalComponent], sources: ProgramSources) -> list[str]:
@@ -256,7 +120,7 @@ def _find_existing_programs(
     components: list[RehearsalComponent], sources: ProgramSources
 ) -> dict[str, ComponentPrograms]:
     """Return programs that were made before. Raises ProcessError if some are no longer there."""
-    programs_by_component = {component.name: _ready_made(component, sources) for component in components}
+    programs_by_component = {component.name: find_ready_made(component, sources) for component in components}
     vanished = [name for name, programs in programs_by_component.items() if programs is None]
     if vanished:
         raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
@@ -356,7 +220,7 @@ def _create_cache_folder(
 
 def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say) -> None:
     """Add the CRDs of a component whose programs were given to the cache."""
-    target = _cached_crds(component, sources)[1]
+    target = cached_crds_paths(component, sources)[1]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
         part = Path(fresh) / CRDS
@@ -386,19 +250,3 @@ def _write_published_programs(component: RehearsalComponent, sources: ProgramSou
     """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     return binary_download.fetch_published(component, wanted, sources.record, say)
-
-
-def program_paths_by_name(programs: Mapping[str, ComponentPrograms]) -> dict[str, Path]:
-    """Return the paths of all programs by name."""
-    return {name: path for program in programs.values() for name, path in program.paths.items()}
-
-
-def check_sums(programs: Mapping[str, ComponentPrograms], names: set[str]) -> None:
-    """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
-    verify_cached_checksums(
-        {
-            program.paths[name]: program.sums[name]
-            for program in programs.values()
-            for name in sorted(names & set(program.sums))
-        }
-    )

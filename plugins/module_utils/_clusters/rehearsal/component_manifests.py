@@ -19,8 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     is_condition_true,
 )
 
-from .component_binaries import ComponentPrograms
 from .component_spec import RehearsalComponent, render
+from .existing_programs import ComponentPrograms
 
 MANAGER = "seatrial-rehearsal"
 #: On a CRD: digest of what was applied. To apply one again costs the API server as much as the first time.

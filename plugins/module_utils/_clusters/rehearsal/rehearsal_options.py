@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from . import component_selection, component_versions, debian_packages
-from .component_binaries import ProgramSources
 from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
+from .existing_programs import ProgramSources
 from .instance_dir import InstancePaths
 
 #: The name of the node that is real.

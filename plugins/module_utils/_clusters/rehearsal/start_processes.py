@@ -16,11 +16,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, component_manifests, instance_processes, launch_plan, node_images
-from .component_binaries import ComponentPrograms
+from . import component_manifests, existing_programs, instance_processes, launch_plan, node_images
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import ProcessSpec, RehearsalComponent
+from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths
 from .launch_plan import API_PORT, ProcessCommand
 
@@ -83,7 +83,7 @@ class InstanceProcessStarter:
         wanted = processes_of(self.components)
         self.instance.create_directories()
         chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
-        paths = component_binaries.program_paths_by_name(self.programs)
+        paths = existing_programs.program_paths_by_name(self.programs)
         crds = {name: program.crds for name, program in self.programs.items() if program.crds is not None}
         self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images, crds)
         launch_plan.write_certificates(self.instance, self.components)
@@ -96,7 +96,7 @@ class InstanceProcessStarter:
         due = [name for name, command in commands.items() if not self._is_current(command)]
         started = [commands[name].process for name in due]
         names = {name for process in started for name in (process.binary, *process.programs)}
-        component_binaries.check_sums(self.programs, names)
+        existing_programs.check_sums(self.programs, names)
         if any("@{image." in argument for process in started for argument in process.arguments):
             node_images.check_sums(self.components, self.images)
         _raise_file_limit()

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..failures import failure_actions, failure_ledger
 from ..failures.failure_injector import FailureInjector
-from ..failures.failure_schedule import API_AWAY, PlannedFailure, schedule_failures
+from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import templates, workload_plan
-from . import ledger, load_state, prepare_load, releases
+from . import ledger, load_state, planned_failures, prepare_load, releases
 from .common_start import CommonStart
 from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 _POLL_INTERVAL = 0.2
 #: Timeout for the sampler to see everything that was created, for a load without wait, seconds.
 _SEEN_TIMEOUT = 10.0
-#: Share of a lock's duration that may pass unrenewed: it is renewed each quarter, and given up after two thirds.
-_RENEWED_BEFORE = 5 / 12
 #: How long an interrupted call waits for the responses to requests in flight, seconds.
 _GRACE_PERIOD = 2.0
 
@@ -88,7 +84,7 @@ class LoadRunner:
                 for workload in planned.workloads
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
-            failures = self._planned_failures(client, check=False)
+            failures = planned_failures.plan_failures(client, request, self.progress.say)
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
@@ -111,7 +107,7 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        self._planned_failures(prepared.client, check=True)
+        planned_failures.plan_failures(prepared.client, self.request)
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )
@@ -123,38 +119,6 @@ class LoadRunner:
             "counts": {"planned": self.request.count},
             "msg": f"{missing} workloads would be created",
         }
-
-    def _planned_failures(self, client: Client, check: bool) -> list[PlannedFailure]:
-        """Undo the failures that a killed session left (not with check); return those of this load.
-
-        Raises InputError for failures that the cluster can't have, or that differ from those of an earlier session.
-        """
-        request, seed = self.request, self.request.seed or 1
-        if not check:
-            failure_ledger.give_back(client, request.point_dir, self.progress.say)
-        planned = schedule_failures(request.failures, seed)
-        if planned:
-            self._check_outages(planned)
-            failure_ledger.check_schedule(request.point_dir, planned, seed)
-            failure_actions.check_cluster(client, planned)
-        return planned
-
-    def _check_outages(self, planned: list[PlannedFailure]) -> None:
-        """Raise InputError for an API server that is away for longer than requests are repeated, or a lock lasts."""
-        request = self.request
-        away = max((failure.duration for failure in planned if failure.kind == API_AWAY), default=0.0)
-        if away > request.retry_time:
-            raise InputError(
-                f"failures: api_away for {away:g} s, but requests are repeated for {request.retry_time:g} s only: raise"
-                " workload_retry_time"
-            )
-        for path in sorted(request.lock_dir.glob(held_lock_file.PATTERN)) if request.lock_dir else ():
-            lock = held_lock_file.read_lock_record(path)
-            if lock and lock["state"] == held_lock_file.HELD and away > lock["duration"] * _RENEWED_BEFORE:
-                raise InputError(
-                    f"failures: api_away for {away:g} s, but the lock on {lock['cluster']} would be lost meanwhile: set"
-                    " cluster_exclusive=true, or a longer cluster_lock_duration"
-                )
 
     def _with_sampler(
         self,

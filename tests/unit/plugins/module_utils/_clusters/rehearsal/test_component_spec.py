@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     go_toolchain,
     launch_plan,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_binaries import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.existing_programs import (
     ComponentPrograms,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths

@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_binaries,
     component_spec,
     debian_packages,
+    existing_programs,
 )
 
 needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb makes the packages of these tests")
@@ -82,11 +83,11 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
     build = "{module: m, binaries: {tool: m}, debian: {tool: [tool, usr/sbin/tool]}}"
     (folder / "component.yml").write_text(f'about: a test\nversion: "1.0"\nbuild: {build}\n')
     component = component_spec.load_component(folder)
-    sources = component_binaries.ProgramSources(tmp_path / "cache")
+    sources = existing_programs.ProgramSources(tmp_path / "cache")
     programs = component_binaries._create_cache_folder  # the part of ensure() that needs no Go
     programs(component, sources, partial(component_binaries._write_programs_and_crds, component, sources), quiet)
-    found = component_binaries.read_entry(
-        component, component_binaries.component_cache_folder(component, tmp_path / "cache")
+    found = existing_programs.read_entry(
+        component, existing_programs.component_cache_folder(component, tmp_path / "cache")
     )
     assert found is not None and found.source == "Debian package tool 1:2.0-3"
     assert found.paths["tool"].read_text() == "#!/bin/sh\n"

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_binaries,
     component_selection,
     component_spec,
+    existing_programs,
     go_build,
 )
 
@@ -139,7 +140,7 @@ def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETE
 @pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
 def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
     tool = make(tmp_path, publisher, layout)
-    sources = component_binaries.ProgramSources(tmp_path / "cache")
+    sources = existing_programs.ProgramSources(tmp_path / "cache")
     programs, made = component_binaries.ensure_programs([tool], sources, lambda _line: None)
     assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
     assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
@@ -176,7 +177,7 @@ def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
     said: list[str] = []
     tool = make(tmp_path, publisher, layout)
     programs, made = component_binaries.ensure_programs(
-        [tool], component_binaries.ProgramSources(tmp_path / "cache"), said.append
+        [tool], existing_programs.ProgramSources(tmp_path / "cache"), said.append
     )
     assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
     (line,) = (one for one in said if one.startswith("tool is not fetched: "))
@@ -188,7 +189,7 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
     publisher.fault = "silent"
     said: list[str] = []
     tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
-    component_binaries.ensure_programs(tools, component_binaries.ProgramSources(tmp_path / "cache"), said.append)
+    component_binaries.ensure_programs(tools, existing_programs.ProgramSources(tmp_path / "cache"), said.append)
     assert built == ["one", "two"] and len(publisher.asked) == 1
     assert sum("rehearsal_fetch_published=false skips the attempt" in one for one in said) == 1
 
@@ -197,15 +198,15 @@ def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, buil
     monkeypatch.setattr("socket.getaddrinfo", lambda *_all, **_more: publisher.ended.wait())
     said: list[str] = []
     component_binaries.ensure_programs(
-        [make(tmp_path, publisher)], component_binaries.ProgramSources(tmp_path / "cache"), said.append
+        [make(tmp_path, publisher)], existing_programs.ProgramSources(tmp_path / "cache"), said.append
     )
     assert built == ["tool"] and any("no answer after 1 s" in one for one in said)
 
 
 def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tmp_path, publisher, built) -> None:
-    tool, sources = make(tmp_path, publisher), component_binaries.ProgramSources(tmp_path / "cache")
+    tool, sources = make(tmp_path, publisher), existing_programs.ProgramSources(tmp_path / "cache")
     component_binaries.ensure_programs([tool], sources, lambda _line: None)
-    (component_binaries.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
+    (existing_programs.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
     publisher.publish(b"another program")
     said: list[str] = []
     component_binaries.ensure_programs([tool], sources, said.append)
@@ -213,7 +214,7 @@ def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tm
 
 
 def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
-    sources = component_binaries.ProgramSources(tmp_path / "cache", publishers=False)
+    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers=False)
     component_binaries.ensure_programs([make(tmp_path, publisher)], sources, lambda _line: None)
     assert built == ["tool"] and publisher.asked == []
 

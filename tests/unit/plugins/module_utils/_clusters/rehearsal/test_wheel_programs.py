@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_binaries,
     component_spec,
     component_versions,
+    existing_programs,
 )
 
 PROGRAM = b"#!/bin/sh\necho proxy\n"
@@ -48,9 +49,9 @@ def write(folder: Path, path: str) -> None:
     (folder / "component.yml").write_text(json.dumps(document), encoding="utf-8")
 
 
-def ensure(component: component_spec.RehearsalComponent, cache: Path) -> component_binaries.ComponentPrograms:
+def ensure(component: component_spec.RehearsalComponent, cache: Path) -> existing_programs.ComponentPrograms:
     said: list[str] = []
-    sources = component_binaries.ProgramSources(cache, publishers=False)
+    sources = existing_programs.ProgramSources(cache, publishers=False)
     programs, _made = component_binaries.ensure_programs([component], sources, said.append)
     assert not any("with Go" in line for line in said), said
     return programs["gateway"]
@@ -67,9 +68,9 @@ def test_the_program_is_taken_out_of_the_wheel_and_kept(component, tmp_path: Pat
 
 
 def test_a_wheel_with_another_hash_is_not_used(component, tmp_path: Path) -> None:
-    before = component_binaries.component_cache_key(component)
+    before = existing_programs.component_cache_key(component)
     pin(component.folder, "0" * 64)
-    assert component_binaries.component_cache_key(component) != before
+    assert existing_programs.component_cache_key(component) != before
     with pytest.raises(ProcessError, match=r"(?s)no programs for gateway 1\.2: .*There are three ways.*from PyPI, by"):
         ensure(component, tmp_path / "cache")
     assert not list((tmp_path / "cache" / "rehearsal").glob("gateway-*"))

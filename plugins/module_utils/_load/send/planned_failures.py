@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The failures of a load before it begins: those that a killed session left, and what the load can't have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+
+from ..failures import failure_actions, failure_ledger
+from ..failures.failure_schedule import API_AWAY, PlannedFailure, schedule_failures
+from .load_spec import LoadSpec
+
+#: Share of a lock's duration that may pass unrenewed: it is renewed each quarter, and given up after two thirds.
+_RENEWED_BEFORE = 5 / 12
+
+
+def plan_failures(client: Client, request: LoadSpec, say: Callable[[str], None] | None = None) -> list[PlannedFailure]:
+    """Undo the failures that a killed session left, and return those of a load.
+
+    Args:
+        client: Client of the cluster.
+        request: The load.
+        say: Prints what is undone. Without it nothing is undone.
+
+    Returns:
+        The failures in the order of their times.
+
+    Raises:
+        InputError: The cluster can't have such failures, or they differ from those of an earlier session.
+    """
+    seed = request.seed or 1
+    if say is not None:
+        failure_ledger.give_back(client, request.point_dir, say)
+    planned = schedule_failures(request.failures, seed)
+    if planned:
+        _check_outages(request, planned)
+        failure_ledger.check_schedule(request.point_dir, planned, seed)
+        failure_actions.check_cluster(client, planned)
+    return planned
+
+
+def _check_outages(request: LoadSpec, planned: list[PlannedFailure]) -> None:
+    """Raise InputError for an API server that is away for longer than requests are repeated, or a lock lasts."""
+    away = max((failure.duration for failure in planned if failure.kind == API_AWAY), default=0.0)
+    if away > request.retry_time:
+        raise InputError(
+            f"failures: api_away for {away:g} s, but requests are repeated for {request.retry_time:g} s only: raise"
+            " workload_retry_time"
+        )
+    for path in sorted(request.lock_dir.glob(held_lock_file.PATTERN)) if request.lock_dir else ():
+        lock = held_lock_file.read_lock_record(path)
+        if lock and lock["state"] == held_lock_file.HELD and away > lock["duration"] * _RENEWED_BEFORE:
+            raise InputError(
+                f"failures: api_away for {away:g} s, but the lock on {lock['cluster']} would be lost meanwhile: set"
+                " cluster_exclusive=true, or a longer cluster_lock_duration"
+            )
