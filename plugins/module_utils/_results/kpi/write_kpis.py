@@ -101,6 +101,7 @@ def compute_point_kpis(
                 continue  # figures of pods are none of requests
             if figure.inapplicable:
                 kpi.pop("answer", None)  # of workloads of another kind: it says nothing of this point
+                kpi["headline"] = False
             if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:

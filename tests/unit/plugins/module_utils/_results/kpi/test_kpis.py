@@ -288,11 +288,11 @@ def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions)
     assert [one["unit"] for one in found] == ["h"]
 
 
-def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_answers_nothing(good, tmp_path):
+def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_is_not_shown_first(good, tmp_path):
     source = {"function": "rate", "stage": ["admitted", "queued"]}
-    path = written(tmp_path, {**ONE, "source": source, "answer": {"text": "Admitted at {value}"}})
+    path = written(tmp_path, {**ONE, "source": source, "headline": True, "answer": {"text": "Admitted at {value}"}})
     (found,) = computed(PointData(good[2]), load_definitions([path]))
-    assert "answer" not in found
+    assert "answer" not in found and not found["headline"]
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
 
