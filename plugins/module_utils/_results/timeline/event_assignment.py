@@ -38,6 +38,10 @@ class PodReplacements:
         if (pod.stages & self._bad or event == "DELETED") and not pod.stages & self._good:
             self._lost.setdefault(pod.row, {})[id(pod)] = pod
 
+    def has_ended(self, pod: SeenObject) -> bool:
+        """Return whether a pod was seen to succeed or to fail."""
+        return bool(pod.stages & (self._good | self._bad))
+
     def settle(self, members: list[int], ended: Callable[[int], bool]) -> dict[int, tuple[int, list[int]]]:
         """Subtract the replaced pods from ``members``; return row -> (former count, stage bits of those replaced).
 
@@ -164,10 +168,16 @@ class EventReader:
             self.own_gpus[row] = max(self.own_gpus.get(row, 0.0), float(event["gpus"]))
 
     def _row(self, event: dict[str, Any]) -> int | None:
-        """Return the row that an object not seen before belongs to, by its owners or its index label, else None."""
+        """Return the row that an object not seen before belongs to, by its owners or its index label, else None.
+
+        An object that a controller makes for a pod that has ended belongs to none: nobody waits for it. A busy
+        controller makes claims of devices again so, and deletes them.
+        """
         uid = event["uid"]
         for owner in event["owners"]:
             seen = self._of_uid.get(owner)
+            if seen is not None and self.replacements.has_ended(seen):
+                return None
             row = self._row_of_uid.get(owner) if seen is None else seen.row
             if row is not None:
                 return row

@@ -85,3 +85,23 @@ def test_every_life_is_told_with_how_it_ended(tmp_path) -> None:
     assert {one.index for one in pod_lifetimes.read_pod_lifetimes(folder, RUN, "000", [2]).pods} == {2}
     for one in found.pods:
         assert pod_lifetimes.midpoint_of_span(one.scheduled) <= pod_lifetimes.midpoint_of_span(one.running)
+
+
+def test_a_claim_that_is_made_again_for_a_pod_that_has_ended_is_not_waited_for(tmp_path) -> None:
+    folder = write_point(tmp_path / "000", World(count=2, workers=0))
+    path = folder / "observations.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    claims = {"stages": [{"name": "allocated", "writer": "scheduler", "depends_on": ["Pod.created"]}]}
+    next(one for one in records if one["type"] == "stages")["kinds"]["ResourceClaim"] = claims
+    pods = [one for one in records if one["type"] == "event" and one["kind"] == "Pod" and one["index"] == 1]
+    ended = next(one for one in pods if one["values"].get("succeeded"))
+
+    def claim(pod, name: str, **values) -> dict:
+        own = {"kind": "ResourceClaim", "uid": name, "name": name, "owners": [pod["uid"]], "values": values}
+        return {**pod, **own, "event": "ADDED"}
+
+    records.insert(records.index(pods[0]) + 1, claim(pods[0], "first", allocated=True))
+    records.insert(records.index(ended) + 1, claim(ended, "again"))
+    path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records))
+    allocated = timeline_builder.build_timeline(folder, RUN, "000").latest["resourceclaim_allocated"]
+    assert [moment == moment for moment in allocated] == [False, True]
