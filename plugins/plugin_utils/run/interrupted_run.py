@@ -11,13 +11,18 @@ Ansible itself may not end: a worker that is killed while it writes to the queue
 then the main thread waits for ever, as it does for a terminal that takes no output. A thread that needs neither the
 queue nor the terminal therefore does the same if the main thread has not come to its end TAKE_OVER seconds after a
 signal, and then ends the process.
+
+If this process is killed, the kernel sends SIGTERM to its workers: one that writes a result to a queue that nobody
+reads would otherwise wait for ever.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import multiprocessing
+import multiprocessing.util
 import os
 import select
 import shutil
@@ -73,6 +78,10 @@ _LOOK = 0.2
 #: Seconds to wait for the queue of results, for workers that a signal ends at once, and for a terminal.
 _QUEUE, _WORKERS, _TERMINAL = 1.0, 0.5, 1.0
 
+#: prctl(2): the signal that the kernel sends to a process when its parent ends.
+_PR_SET_PDEATHSIG = 1
+_prctl: Callable[[int, int], int] = getattr(ctypes.CDLL(None), "prctl", lambda *_all: 0)
+
 Say = Callable[[str], None]
 
 
@@ -119,10 +128,16 @@ class RunWatch:
         atexit.unregister(self.end)
         atexit.register(self.end)
         SignalBlockingThread(target=self._end_if_stuck, name="end of the run", daemon=True).start()
+        multiprocessing.util.register_after_fork(self, RunWatch._end_worker_with_parent)
         for number in SIGNALS:
             # A SIGHUP that nohup has turned off stays off.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
+
+    def _end_worker_with_parent(self) -> None:
+        """Let the kernel end this worker if ansible-playbook is killed. Called in each process that it forks."""
+        if os.getppid() == self._pid:  # not in a process that a worker has forked
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
     def note(self, action: str, result: Mapping[str, Any]) -> None:
         """Record the result of a task that opens or closes a run."""

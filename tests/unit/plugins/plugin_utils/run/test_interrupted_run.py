@@ -242,6 +242,38 @@ assert manager._final_q._wlock.acquire(timeout=5), "locked for ever"
         subprocess.run([sys.executable, "-c", script], env=environment, timeout=120, check=True)
 
 
+def test_a_worker_whose_result_nobody_reads_ends_when_ansible_is_killed(tmp_path: Path) -> None:
+    number = tmp_path / "worker"
+    program = f"""
+import multiprocessing, os, pathlib
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+interrupted_run.RunWatch(print).install()
+queue = multiprocessing.get_context("fork").SimpleQueue()
+def work():
+    path = pathlib.Path({str(number)!r})
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").rename(path)
+    queue.put("x" * 1_000_000)  # more than a pipe holds
+worker = multiprocessing.get_context("fork").Process(target=work)
+worker.start()
+worker.join()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], env=IMPORTS) as process:
+        deadline = time.monotonic() + 60
+        while not number.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        worker = int(number.read_text())
+        assert processes.parent_pid_of(worker) == process.pid
+        process.kill()
+    deadline = time.monotonic() + 20
+    while processes.start_ticks_of(worker) is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = processes.start_ticks_of(worker) is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+    assert not left
+
+
 def test_a_terminal_that_takes_no_output_does_not_stop_giving_back(run_dir: Path) -> None:
     script = """
 import sys
