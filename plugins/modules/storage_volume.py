@@ -249,12 +249,10 @@ summary:
   type: str
 """
 
-from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
@@ -264,13 +262,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec, VolumeClaim
-
-CREDENTIALS = {
-    "hub_token": "hub_token",
-    "s3_access_key": "access_key",
-    "s3_secret_key": "secret_key",
-    "https_token": "https_token",
-}
 
 
 def main() -> None:
@@ -335,7 +326,7 @@ def main() -> None:
             sources = read_sources(params["sources"], params["registries"])
             options = ("size", "access_mode", "storage_class", "run_id", "keep", "simulated")
             volume = VolumeClaim(namespace, name, **{option: params[option] for option in options})
-            spec = _spec(params)
+            spec = DownloadSpec.from_params(params)
             # Cleanup reads from these which kinds the run created, if it may not list all of them.
             job = spec.job(sources)
             made = [manifest for manifest in volume_job.job_manifests(job) if manifest["kind"] != "Secret"]
@@ -358,21 +349,7 @@ def main() -> None:
 def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
     """Fetch files of the volume; return the module's result."""
     say = step.reporter(params["progress_file"], "files")
-    spec = fetch_volume_files.FetchSpec(
-        params["namespace"],
-        params["claim"],
-        params["run_id"],
-        params["beginning"],
-        tuple(params["files"]),
-        Path(params["dest"]),
-        params["limit_bytes"],
-        params["image"],
-        params["script"],
-        params["timeout"],
-        params["node_selector"],
-        tuple(params["tolerations"]),
-        params["service_account"],
-    )
+    spec = fetch_volume_files.FetchSpec.from_params(params)
     fetch_volume_files.check_fetch(spec)
     # Cleanup reads from these which kinds the run created, if it may not list all of them.
     step.manifest("files", volume_job.job_manifests(spec.job(0)))
@@ -385,34 +362,6 @@ def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
     spec.to.mkdir(parents=True, exist_ok=True)
     files.write_json(spec.to / "files.json", document, "volume_files/1")
     return {**result, "summary": summary}
-
-
-def _spec(params: dict[str, Any]) -> DownloadSpec:
-    authority = ""
-    if params["ca_file"]:
-        try:
-            authority = Path(params["ca_file"]).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"storage_ca_file {params['ca_file']}: {error.strerror}") from error
-    if params["parallel"] < 1:
-        raise InputError(f"parallel is {params['parallel']}, and it must be at least 1")
-    return DownloadSpec(
-        params["namespace"],
-        params["claim"],
-        params["run_id"],
-        params["image"],
-        params["script"],
-        {name: params[option] for option, name in CREDENTIALS.items()},
-        params["hub_url"],
-        params["s3_endpoint"],
-        params["s3_region"],
-        authority,
-        params["parallel"],
-        params["timeout"],
-        params["node_selector"],
-        tuple(params["tolerations"]),
-        params["service_account"],
-    )
 
 
 if __name__ == "__main__":

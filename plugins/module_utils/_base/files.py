@@ -110,7 +110,7 @@ def _replace_text(target: Path, text: str, mode: int) -> None:
         raise
 
 
-def replace_bytes(path: str | os.PathLike[str], content: bytes) -> bool:
+def write_bytes_if_changed(path: str | os.PathLike[str], content: bytes) -> bool:
     """Write ``content`` to ``path`` unless it is there; return whether it was written. Missing folders are created.
 
     Renamed when complete: after a kill, a partial file would look like a whole one.

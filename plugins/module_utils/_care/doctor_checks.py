@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_scheduling, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
@@ -310,7 +310,7 @@ def _future_capacity_reason(client: Client, spec: ExaminationSpec) -> str:
         return f"phase prepare installs {spec.installs} before it is needed"
     if any(not entry.get("allocatable") for entry in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
-    scaler = pods.find_node_autoscaler(client)
+    scaler = pod_scheduling.find_node_autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
 
 

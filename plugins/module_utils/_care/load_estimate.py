@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_scheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 
@@ -195,12 +195,12 @@ def node_objects_to_create(entries: Iterable[Mapping[str, Any]], selector: Mappi
 def count_node_gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(pods.node_allocatable_amount(node, name) for node in nodes for name in names)
+    return sum(pod_scheduling.node_allocatable_amount(node, name) for node in nodes for name in names)
 
 
 def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
-    reason = pods.why_unschedulable(plan.requests, plan.selector, nodes)
+    reason = pod_scheduling.why_unschedulable(plan.requests, plan.selector, nodes)
     if reason:
         return reason.replace("it asks", "a pod asks", 1)
     there = count_node_gpus(plan, nodes)

@@ -166,7 +166,7 @@ class LogCollection:
             "error": None,
         }
         try:
-            if files.replace_bytes(path, self._gate.masked_bytes(self._fetch(pod))):
+            if files.write_bytes_if_changed(path, self._gate.masked_bytes(self._fetch(pod))):
                 self._changed = True
             row["log"] = path.name
         except (ApiError, AccessError) as error:

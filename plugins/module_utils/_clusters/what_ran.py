@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, label_value
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import node_allocatable_amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import node_allocatable_amount
 
 from . import describe_cluster
 from .describe_cluster import OperatorVersions, operator_versions

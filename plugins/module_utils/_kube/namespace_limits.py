@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
-from .pods import pod_requests, strip_trailing_zeros
+from .pod_scheduling import pod_requests, strip_trailing_zeros
 
 #: Resources that each container has to state where a quota limits them.
 _STATED = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
@@ -50,6 +50,25 @@ class FetchSpec:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     service_account: str = ""
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Self:
+        """Return the options of module storage_volume."""
+        return cls(
+            params["namespace"],
+            params["claim"],
+            params["run_id"],
+            params["beginning"],
+            tuple(params["files"]),
+            Path(params["dest"]),
+            params["limit_bytes"],
+            params["image"],
+            params["script"],
+            params["timeout"],
+            params["node_selector"],
+            tuple(params["tolerations"]),
+            params["service_account"],
+        )
 
     def job(self, first: int) -> VolumeJob:
         """Return the job that prints the pieces from ``first`` on."""
@@ -134,7 +153,7 @@ def _write_file_if_changed(event: Event, pieces: Mapping[int, bytes], to: Path) 
         raise DataError(f"{name}: a part of it is missing in the log of the pod that printed it") from error
     if hashlib.sha256(content).hexdigest() != event["sha256"]:
         raise DataError(f"{name}: its checksum differs after the transfer")
-    return files.replace_bytes(path, content)
+    return files.write_bytes_if_changed(path, content)
 
 
 def format_files(result: Mapping[str, Any]) -> str:

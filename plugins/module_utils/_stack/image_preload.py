@@ -25,7 +25,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     field_at_path,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import node_allocatable_amount, why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import (
+    node_allocatable_amount,
+    why_waiting,
+)
 
 PART = {run_labels.PART: "image-preload"}
 #: Seconds between two looks, and how long the DaemonSet may take to be deleted.

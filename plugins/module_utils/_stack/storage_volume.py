@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
@@ -139,6 +140,15 @@ def record_downloads(client: Client, namespace: str, name: str, downloaded: Iter
     client.request("PATCH", path, patch, content_type=MERGE_PATCH)
 
 
+#: Secret options of module storage_volume, and the names under which the program reads them.
+CREDENTIALS = {
+    "hub_token": "hub_token",
+    "s3_access_key": "access_key",
+    "s3_secret_key": "secret_key",
+    "https_token": "https_token",
+}
+
+
 @dataclass(frozen=True)
 class DownloadSpec:
     """What downloads, and from where.
@@ -162,6 +172,35 @@ class DownloadSpec:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     service_account: str = ""
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Self:
+        """Return the options of module storage_volume. Raises InputError."""
+        authority = ""
+        if params["ca_file"]:
+            try:
+                authority = Path(params["ca_file"]).read_text(encoding="utf-8")
+            except OSError as error:
+                raise InputError(f"storage_ca_file {params['ca_file']}: {error.strerror}") from error
+        if params["parallel"] < 1:
+            raise InputError(f"parallel is {params['parallel']}, and it must be at least 1")
+        return cls(
+            params["namespace"],
+            params["claim"],
+            params["run_id"],
+            params["image"],
+            params["script"],
+            {name: params[option] for option, name in CREDENTIALS.items()},
+            params["hub_url"],
+            params["s3_endpoint"],
+            params["s3_region"],
+            authority,
+            params["parallel"],
+            params["timeout"],
+            params["node_selector"],
+            tuple(params["tolerations"]),
+            params["service_account"],
+        )
 
     def job(self, sources: list[StorageSource]) -> VolumeJob:
         """Return the job that downloads these sources."""

@@ -15,7 +15,6 @@ from typing import Any
 from .cluster_schemas import CLUSTERS
 from .comparison_schemas import COMPARISON
 from .failure_and_answer_schemas import FINDINGS
-from .lease_schema import LEASE
 from .load_schemas import LOAD
 from .point_schemas import POINT
 from .result_schemas import RESULTS
@@ -30,7 +29,6 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     **RESULTS,
     **VERDICT,
     **FINDINGS,
-    **LEASE,
     **COMPARISON,
 }
 

@@ -164,14 +164,14 @@ def _add_image_to_registry(image: ImageSpec, folder: Path, root: Path) -> None:
     digests = [layer]
     for content in (config, manifest):
         digest = hashlib.sha256(content).hexdigest()
-        files.replace_bytes(blobs / digest[:2] / digest / "data", content)
+        files.write_bytes_if_changed(blobs / digest[:2] / digest / "data", content)
         digests.append(digest)
     for digest in digests[:2]:
-        files.replace_bytes(repository / "_layers" / "sha256" / digest / "link", f"sha256:{digest}".encode())
+        files.write_bytes_if_changed(repository / "_layers" / "sha256" / digest / "link", f"sha256:{digest}".encode())
     manifests, last = repository / "_manifests", f"sha256:{digests[-1]}".encode()
-    files.replace_bytes(manifests / "revisions" / "sha256" / digests[-1] / "link", last)
-    files.replace_bytes(manifests / "tags" / tag / "index" / "sha256" / digests[-1] / "link", last)
-    files.replace_bytes(manifests / "tags" / tag / "current" / "link", last)
+    files.write_bytes_if_changed(manifests / "revisions" / "sha256" / digests[-1] / "link", last)
+    files.write_bytes_if_changed(manifests / "tags" / tag / "index" / "sha256" / digests[-1] / "link", last)
+    files.write_bytes_if_changed(manifests / "tags" / tag / "current" / "link", last)
 
 
 def _update_symlink(link: Path, target: Path) -> None:

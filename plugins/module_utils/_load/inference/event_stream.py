@@ -42,7 +42,7 @@ class HttpAnswer:
         """Take bytes; return those of the body. Raises BrokenAnswer."""
         return self._feed(data)
 
-    def end(self) -> None:
+    def on_connection_closed(self) -> None:
         """Take the end of the connection. Raises BrokenAnswer if the answer is not complete."""
         if not self.complete and self._feed == self._feed_until_end:
             self.complete = True

@@ -295,7 +295,7 @@ class RequestEngine:
             raise ConnectionLost("reset", "the server closed the connection without an answer")
         try:
             if not request.answer.done:
-                request.http.end()
+                request.http.on_connection_closed()
         except BrokenAnswer as error:
             self._lost(connection, request, "truncated", str(error), schedule)
             return

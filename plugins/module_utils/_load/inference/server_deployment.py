@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     format_object_title,
     is_condition_true,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..kinds.stage_definitions import compile_jmespath
 

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     is_condition_true,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..send.load_spec import LoadSpec
 from . import client_results, pod_manifests, remote_load, result_store, result_sync, result_upload
@@ -179,7 +179,7 @@ class DriverPod:
 
     # Start
 
-    def check(self) -> bool:
+    def was_started(self) -> bool:
         """Return whether the load has been started, in whatever state. Raises InputError if it cannot be."""
         spec, client = self.spec, self.client
         there = client.get(JOB, spec.name, spec.home)

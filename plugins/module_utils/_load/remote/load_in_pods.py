@@ -213,7 +213,7 @@ class LoadInPod:
     def begin(self, recorded: bool) -> bool:
         """See RemoteLoad."""
         params, pod, request = self._given, self.pod, self._request
-        if self.retry.call("looking for it", pod.check):
+        if self.retry.call("looking for it", pod.was_started):
             pod.say("found the load again by its run id")
             self.retry.call("renewing the URLs of the uploads", pod.renew)
             return True

@@ -23,8 +23,7 @@ from urllib.parse import quote
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import namespace_limits
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pods as pod_fits_nodes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import namespace_limits, pod_scheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
@@ -240,7 +239,7 @@ class StalledLoad:
         if any(run_labels.FAILURE in (node["metadata"].get("annotations") or {}) for node in nodes):
             return  # what a failure has taken from a node comes back
         reason = why_unschedulable(pods, nodes)
-        if reason and not pod_fits_nodes.find_node_autoscaler(self._client):
+        if reason and not pod_scheduling.find_node_autoscaler(self._client):
             self.unschedulable = reason
 
     def _judge_workloads(self) -> None:
@@ -312,10 +311,10 @@ def why_unschedulable(pods: Iterable[dict[str, Any]], nodes: list[dict[str, Any]
             "schedulingGates"
         ):
             return ""  # it has a node, was not considered yet, or has a scheduling gate
-        wanted, selector = pod_fits_nodes.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
+        wanted, selector = pod_scheduling.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
         key = f"{wanted} {selector}"
         if key not in known:
-            known[key] = pod_fits_nodes.why_unschedulable(wanted, selector, nodes)
+            known[key] = pod_scheduling.why_unschedulable(wanted, selector, nodes)
         index = label_value(pod, run_labels.INDEX)
         name = pod["metadata"]["name"]
         workloads[index] = workloads.get(index) or (

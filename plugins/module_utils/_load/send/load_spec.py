@@ -303,7 +303,7 @@ class LoadSpec(WatchSpec):
         return ClientPart() if self.client is None else ClientPart(self.client, self.clients)
 
     @property
-    def number(self) -> int | None:
+    def client_number(self) -> int | None:
         """Number of this client, None if it is the only one."""
         return None if self.part.whole else self.client
 

@@ -23,8 +23,8 @@ from ..sample import workload_tally
 from . import ledger
 from .dispatcher import ObjectSendDispatcher
 from .early_end import StalledLoad
-from .lifetimes import WorkloadLifetimeStopper
 from .releases import WorkloadReleaser
+from .timed_requests import WorkloadLifetimeStopper
 
 STAT = Path("/proc/stat")
 #: Ticks of all processors since boot: stolen, and all. None if the system does not report them.

@@ -130,7 +130,7 @@ def _render_used_templates(
     has = ServedSchemas(client).has_field
     return [
         template_renderer.render(
-            template, request.run, request.point, namespace, used[template.name], request.number, has
+            template, request.run, request.point, namespace, used[template.name], request.client_number, has
         )
         for template in request.templates
     ]

@@ -33,14 +33,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     Broken,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pods import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..plan import arrivals
 from ..plan.templates import workload_name
 from . import ledger
-from .lifetimes import RequestThread
 from .load_spec import ARRIVAL
 from .sender import SenderSettings
+from .timed_requests import RequestThread
 
 ALL = "all"
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")

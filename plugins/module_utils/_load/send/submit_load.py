@@ -26,10 +26,10 @@ from . import ledger, load_state, planned_failures, prepare_load, releases
 from .common_start import CommonStart
 from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
-from .lifetimes import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
 from .sender import SenderSettings
 from .shared_objects import create_shared_objects
+from .timed_requests import WorkloadLifetimeStopper
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
@@ -92,7 +92,9 @@ class LoadRunner:
             watched = templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
-            sampling = replace(sampling, completions=bool(request.lifetime), reports=reports, client=request.number)
+            sampling = replace(
+                sampling, completions=bool(request.lifetime), reports=reports, client=request.client_number
+            )
             client.close()
             return self._with_sampler(client, sampling, clock, log, past, planned, todo, rendered, failures)
         finally:
@@ -155,7 +157,7 @@ class LoadRunner:
                 state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
                 dispatcher.before = state.there
                 reason = "failed"
-                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.number))
+                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.client_number))
                 try:
                     self._await_watches(sampler, stop)
                     self._open_failures(client, clock, failures)

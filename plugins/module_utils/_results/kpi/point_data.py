@@ -48,7 +48,7 @@ class KpiValue:
 
     interval: bounds from the measurement errors of single times. confidence: bootstrap interval. writers: of the stages
     behind the figure. replicates: array (samples,) of the value in each bootstrap sample, for comparing runs. note: an
-    explanation to show. at_least: the lower bound of an unknown value. inapplicable: the timeline has no such stage.
+    explanation to show. at_least: the lower bound of an unknown value. inapplicable: the point can't have it.
     """
 
     value: float | None

@@ -165,7 +165,7 @@ def priority_names_of_workloads(data: PointData) -> list[str]:
 
 
 def unknown_kpi_value(data: PointData) -> KpiValue:
-    return KpiValue(None, 0, data.of, note=UNKNOWN)
+    return KpiValue(None, 0, data.of, note=UNKNOWN, inapplicable=True)
 
 
 def needed_gangs(data: PointData) -> WorkloadGangs:

@@ -104,12 +104,12 @@ def test_no_bytes_raise_anything_but_a_broken_answer(data: bytes, places: list[i
 def test_an_answer_ends_with_its_connection_if_it_has_no_length() -> None:
     answer = HttpAnswer()
     assert answer.feed(b"HTTP/1.1 200 OK\r\n\r\nabc") == b"abc"
-    answer.end()
+    answer.on_connection_closed()
     assert answer.complete and not answer.reusable
     cut = HttpAnswer()
     cut.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc")
     with pytest.raises(BrokenAnswer, match="in the middle"):
-        cut.end()
+        cut.on_connection_closed()
 
 
 def test_an_interim_answer_is_skipped_and_bytes_after_an_answer_spoil_its_connection() -> None:

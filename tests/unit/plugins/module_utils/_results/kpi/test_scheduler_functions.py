@@ -111,7 +111,7 @@ def test_without_what_they_asked_for_nothing_is_known(good) -> None:
         scheduler_functions.utilisation,
     ):
         found = function(PointData(table))
-        assert (found.value, found.note) == (None, scheduler_functions.UNKNOWN)
+        assert (found.value, found.note, found.inapplicable) == (None, scheduler_functions.UNKNOWN, True)
     assert scheduler_functions.queue_names_of_workloads(PointData(table)) == []
 
 

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, lifetimes, sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, sender, timed_requests
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 DELETED = (200, status_object(200, "", ""))
@@ -38,7 +38,7 @@ class Trial:
 
         access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
         settings = sender.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
-        self.lifetimes = lifetimes.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
+        self.lifetimes = timed_requests.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
 
     @staticmethod
     def find(index: int) -> tuple[str, str, str]:
@@ -55,7 +55,7 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from answers (one a request, the last one repeated) to (requests, Trial)."""
-    monkeypatch.setattr(lifetimes, "_PAUSE", 0.01)
+    monkeypatch.setattr(timed_requests, "_PAUSE", 0.01)
     open_servers: list[ScriptedServer] = []
     trials: list[Trial] = []
 
@@ -86,7 +86,10 @@ def test_each_workload_is_stopped_when_its_own_time_is_over(trial: Any) -> None:
     one.lifetimes.note(since.items())
     assert one.lifetimes.left == 6
     one.wait()
-    due = {index: since[index] + draw_number_for_workload(index, SOON, 7, lifetimes.LIFETIME_STREAM) for index in since}
+    due = {
+        index: since[index] + draw_number_for_workload(index, SOON, 7, timed_requests.LIFETIME_STREAM)
+        for index in since
+    }
     assert [row["index"] for row in one.rows] == sorted(due, key=lambda index: due[index]), "in the order of their ends"
     for row in one.rows:
         assert row["intended"] == pytest.approx(due[row["index"]], abs=1e-4)
