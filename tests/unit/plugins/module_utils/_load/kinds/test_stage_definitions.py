@@ -128,6 +128,9 @@ LATER = "2026-11-21T05:36:28Z"
         ("trainjob", {}, {"conditions": [condition("Complete")]}, {"succeeded": LATER}),
         ("trainjob", {}, {"conditions": [condition("Failed")]}, {"failed": LATER}),
         ("jobset", {}, {"conditions": [condition("Completed")]}, {"succeeded": LATER}),
+        ("leaderworkerset", {}, {"conditions": [condition("Progressing")]}, {"accepted": True}),
+        # A busy controller writes its first status when all groups are ready: it was never Progressing.
+        ("leaderworkerset", {}, {"conditions": [condition("Available")]}, {"accepted": True, "ready": LATER}),
         ("workload", {}, {"conditions": [condition("QuotaReserved")]}, {"quota_reserved": LATER}),
         (
             "workload",
