@@ -249,9 +249,10 @@ def change_text(kpi: Mapping[str, Any]) -> str:
         if low is not None and high is not None
         else ""
     )
-    sign = "+" if kpi["change"] > 0 else ""
+    change = formats.format_percent(kpi["change"])
+    sign = "+" if kpi["change"] > 0 and change[0].isdigit() else ""
     new = (kpi.get("new") or {}).get("n") or 1
-    return f"{sign}{formats.format_percent(kpi['change'])} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
+    return f"{sign}{change} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
 
 
 def _format_kpi_reading(kpi: Mapping[str, Any]) -> str:

@@ -197,7 +197,8 @@ def kpis_by_name(documents: Any, where: object) -> dict[str, PastValue]:
 def _past_value(kpi: Mapping[str, Any]) -> PastValue:
     value, unit = _finite_number_or_none(kpi["value"]), str(kpi.get("unit") or "")
     if value is None:
-        return PastValue(None, _bound_without_value(kpi), None, unit)
+        # A figure that is NaN or infinite was computed wrongly, so its interval bounds nothing.
+        return PastValue(None, _bound_without_value(kpi) if kpi["value"] is None else None, None, unit)
     confidence = kpi.get("confidence") or {}
     low, high = _finite_number_or_none(confidence.get("low")), _finite_number_or_none(confidence.get("high"))
     return PastValue(value, low, high, unit)

@@ -39,6 +39,12 @@ def test_a_figure_without_a_value_has_its_bound(more: dict[str, object], expecte
     assert (value.value, value.at_least, value.known) == (None, expected, expected)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_figure_that_is_not_finite_has_no_bound(value: float) -> None:
+    kpi = {"name": "a", "unit": "s", "value": value, "at_least": 3.0, "interval": [3.0, 4.0]}
+    assert kpis_by_name([kpi], "here")["a"].known is None
+
+
 def test_the_mean_of_attempts_is_a_bound_if_one_of_them_is() -> None:
     attempts = [PastValue(4.0, 3.0, 5.0, "s"), PastValue(None, 9.0, None, "s"), PastValue(None, None, None, "s")]
     mean = mean_kpi_of_attempts(attempts)

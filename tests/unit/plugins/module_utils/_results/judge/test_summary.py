@@ -117,7 +117,8 @@ def test_both_files_lie_in_the_run_directory_and_are_written_again_when_the_run_
 
 
 @pytest.mark.parametrize(
-    ("change", "text"), [(None, "–"), (0.0, "0 %"), (-0.05, "-5 %"), (0.0123, "+1.2 %"), (0.123, "+12 %")]
+    ("change", "text"),
+    [(None, "–"), (0.0, "0 %"), (-0.05, "-5 %"), (0.0123, "+1.2 %"), (0.123, "+12 %"), (20.0, "over 1,000 %")],
 )
 def test_a_change_is_a_percentage(change, text):
     assert overall_verdict.change_text({"change": change}) == text
