@@ -18,7 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_var
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
-    point_loads,
     preset_definitions,
     read_secret_settings,
     resolve_settings,
@@ -48,6 +47,7 @@ from . import (
     run_record,
     settings_files,
 )
+from .settings_display import show_points, show_settings
 
 
 @dataclass
@@ -116,7 +116,7 @@ class SettingsSession:
         self._write(directory, effective, changed)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
-        self._show(effective, changed)
+        show_settings(self.context, effective, changed, self._given_secrets(), self.say)
         return {**self._result(directory, effective, changed), "changed": changed != request}
 
     def _named(self, name: str, chosen: list[str]) -> dict[str, Any]:
@@ -159,14 +159,14 @@ class SettingsSession:
         request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
         effective = self.context.effective(request)
         self._check(request, effective, chosen, None)
-        self._show(effective, request)
+        show_settings(self.context, effective, request, self._given_secrets(), self.say)
         for line in [
             *self.context.replaced(request),
             *self._preflight(request, effective, chosen).warnings_of_unused_settings(),
         ]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
-            self._show_points(effective)
+            show_points(self.context, effective, self.say)
             return self._result(None, effective, request, only_settings=True)
         run_id = run_directory.new_id()
         presets = list(request.presets)
@@ -196,7 +196,8 @@ class SettingsSession:
         context = self.context
         directory = run_directory.check_existing_directory(path)
         request = self._read(directory, chosen)
-        self._refuse_other_run(path, directory, request)
+        asked = preset_names(context.variables.get("preset"))
+        recorded_settings.refuse_other_project(path, directory.name, request, context.project, asked)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
@@ -205,7 +206,7 @@ class SettingsSession:
             words["bisect"] = {**schedule_keywords.bisect_keyword_of_request(request), **words["bisect"]}
         more = settings_context.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read_record(directory)
-        interrupted = _point_when_interrupted(directory, earlier)
+        interrupted = point_states.point_when_interrupted(directory, earlier)
         request, dropped = resumed_extra_vars.request_of_continued_run(
             request, more, earlier.get("sessions", []), chosen
         )
@@ -218,8 +219,8 @@ class SettingsSession:
             point_attempts.refuse_changed(directory, effective.matrix_values())
         redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
-            self._show(effective, request)
-            self._show_points(effective, directory, redone)
+            show_settings(self.context, effective, request, self._given_secrets(), self.say)
+            show_points(self.context, effective, self.say, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
         command = self._command()
         give_back = self._give_back_of(
@@ -233,7 +234,7 @@ class SettingsSession:
         else:
             self._write(directory, effective, request)
         for point in redone:
-            self._create_attempt(directory, point, effective)
+            settings_files.create_further_attempt(directory, point, effective, context.catalogue.secrets)
 
         def edit(record: dict[str, Any]) -> None:
             for phase in record["phases"].values():
@@ -281,15 +282,6 @@ class SettingsSession:
         if not wanted:
             self.say(f"redo={self.context.extra['redo']}: no point is to be measured again")
         return wanted
-
-    def _refuse_other_run(self, path: str, directory: Path, request: RequestedSettings) -> None:
-        project = self.context.project
-        if request.project != project:
-            raise InputError(f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {project}")
-        asked = preset_names(self.context.variables.get("preset"))
-        if asked and asked != list(request.presets):
-            had = ", ".join(request.presets) or "no preset"
-            raise InputError(f"-e preset={','.join(asked)}: {directory.name} ran with {had}; a run keeps its presets")
 
     def _beside(self, directory: Path, request: RequestedSettings) -> dict[str, Any]:
         """Report on a run while another session works on it, without changing that session's record."""
@@ -374,35 +366,6 @@ class SettingsSession:
             directory, effective, request, self.context.catalogue.secrets, self._given_secrets()
         )
 
-    def _create_attempt(self, directory: Path, planned_point: PlannedPoint, effective: EffectiveSettings) -> None:
-        """Create the folder of a further attempt, with the settings of this session."""
-        values = next(point.settings for point in effective.points if point.name == planned_point.of)
-        hidden = self.context.catalogue.secrets
-        point_attempts.create_attempt(
-            directory, planned_point, lambda path: settings_files.write_settings_file(path, values, hidden)
-        )
-
-    def _show(self, effective: EffectiveSettings, request: RequestedSettings) -> None:
-        document = settings_files.provenance(effective, request, self._given_secrets())
-        defaults = self.context.defaults
-        shown = [name for name in document["settings"] if name in defaults]
-        rendered = {name: self.context.render(defaults[name], defaults)[0] for name in shown}
-        rows = settings_files.changed_settings_rows(document, rendered)
-        for line in settings_files.render_settings_table(rows, list(request.presets), len(effective.points)):
-            self.say(line)
-
-    def _show_points(
-        self, effective: EffectiveSettings, directory: Path | None = None, redone: Sequence[PlannedPoint] = ()
-    ) -> None:
-        loads = point_loads.load_durations(self.context.role.folder, effective.measured, self.context.render)
-        states = point_states.states_by_point(directory, effective.points, redone)
-        for line in settings_files.render_point_list(
-            effective, loads, states, point_states.time_left(directory, states.values())
-        ):
-            self.say(line)
-        if most := schedule_keywords.most_text(effective):
-            self.say(f"  {most}")
-
     def _result(
         self,
         directory: Path | None,
@@ -428,11 +391,3 @@ class SettingsSession:
             "keep_failed": bool(effective.settings.get("cluster_keep_failed")),
             "interrupted": None,
         }
-
-
-def _point_when_interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the point that the last session was measuring (or '') if it was cut short, None if it was closed."""
-    last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
-    if record["status"] not in ("running", "interrupted") or "ended" in last:
-        return None
-    return {"point": point_states.running_point(directory)}

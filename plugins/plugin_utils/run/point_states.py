@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -137,3 +137,11 @@ def inconclusive_points(run_dir: Path) -> set[str]:
         if kpi.get("reading") in UNDECIDED or (kpi.get("limit") or {}).get("result") in UNDECIDED:
             points.add(run_reader.point_of_attempt(kpi["point"]))
     return points
+
+
+def point_when_interrupted(directory: Path, record: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the point that the last session was measuring (or '') if it was cut short, None if it was closed."""
+    last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
+    if record["status"] not in ("running", "interrupted") or "ended" in last:
+        return None
+    return {"point": running_point(directory)}

@@ -12,7 +12,7 @@ unless one of these sources names it, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,3 +148,20 @@ def refuse_foreign_values(
                 f"{path}: {key} is the template '{text}', which no role, preset or inventory and no -e of this session "
                 "has. A template that only a run directory has is not executed"
             )
+
+
+def refuse_other_project(path: str, name: str, request: RequestedSettings, project: str, asked: Sequence[str]) -> None:
+    """Raise InputError for a run of another project, or one with other presets.
+
+    Args:
+        path: The run directory, as it was given.
+        name: Its name.
+        request: What the run was opened with.
+        project: Project of the playbook.
+        asked: Presets that this session names.
+    """
+    if request.project != project:
+        raise InputError(f"-e run_dir={path}: that is a run of {request.project}, this playbook runs {project}")
+    if asked and list(asked) != list(request.presets):
+        had = ", ".join(request.presets) or "no preset"
+        raise InputError(f"-e preset={','.join(asked)}: {name} ran with {had}; a run keeps its presets")

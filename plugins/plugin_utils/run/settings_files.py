@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
@@ -193,3 +194,11 @@ def _replace_verdict_settings(
     now = {**safe, **of_verdict}
     if written != now or setting_templates.new_unsafe_texts(measured, safe):
         write_settings_file(path, now, hidden)
+
+
+def create_further_attempt(
+    directory: Path, planned: PlannedPoint, effective: EffectiveSettings, secrets: Collection[str]
+) -> None:
+    """Create the folder of a further attempt at a point, with the settings of this session."""
+    values = next(point.settings for point in effective.points if point.name == planned.of)
+    point_attempts.create_attempt(directory, planned, lambda path: write_settings_file(path, values, secrets))
