@@ -12,6 +12,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -26,6 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
+#: Bytes of the disk that an archive leaves free.
+LEAST_FREE = 2**30
 #: First bytes of compressed data -> what opens it.
 _COMPRESSED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
@@ -62,7 +65,7 @@ def _decompress(archive: Path, target: Path, opener: Callable[..., Any]) -> Path
     with opener(archive, "rb") as packed, open(target, "wb") as plain:
         while piece := packed.read(_PIECE):
             size += len(piece)
-            _check_size(archive.name, [size])
+            _check_size(archive.name, [size], target.parent, written=size)
             plain.write(piece)
     return target
 
@@ -71,7 +74,7 @@ def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
     with tarfile.open(plain, "r:") as tar:
         members = tar.getmembers()
         _refuse_special(name, (member.name for member in members if not (member.isreg() or member.isdir())))
-        _check_size(name, (member.size for member in members))
+        _check_size(name, (member.size for member in members), folder)
         _refuse_bad_header(name, plain, tar.offset)
         tar.extractall(folder, members, filter="data")
 
@@ -98,7 +101,7 @@ def _unpack_zip(archive: Path, folder: Path) -> None:
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR)
             ),
         )
-        _check_size(archive.name, (member.file_size for member in members))
+        _check_size(archive.name, (member.file_size for member in members), folder)
         _refuse_short_list(archive, len(members))
         for member in members:
             packed.open(member).close()  # compares the name with the one beside the data, also of a folder
@@ -125,7 +128,12 @@ def _refuse_special(name: str, members: Iterable[str]) -> None:
         )
 
 
-def _check_size(name: str, sizes: Iterable[int]) -> None:
+def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0) -> None:
+    """Raise DataError for an archive that is too large, or would fill the disk of ``folder``. written: of its bytes."""
     total = sum(sizes)
     if total > MOST_BYTES:
         raise DataError(f"{name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
+    free = shutil.disk_usage(folder).free
+    if total - written > free - LEAST_FREE:
+        have = f"{free / 2**30:.1f} GiB are free where it is unpacked"
+        raise DataError(f"{name}: it unpacks to {total / 2**30:.1f} GiB or more, and {have}")

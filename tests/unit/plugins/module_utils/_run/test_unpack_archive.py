@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -102,3 +103,13 @@ def test_links_in_an_archive_are_refused_by_name(tmp_path: Path) -> None:
         packed.writestr(entry, "/etc/passwd")
     with pytest.raises(DataError, match="it has points/001/ledger.jsonl"):
         unpacked((tmp_path / "x.zip").read_bytes())
+
+
+@pytest.mark.parametrize("kind", [".tar.gz", ".zip"])
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=2**30 - 1))
+    with pytest.raises(DataError, match="1.0 GiB are free"):
+        unpacked(archives[kind])
