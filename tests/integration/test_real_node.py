@@ -475,7 +475,7 @@ def test_a_run_whose_pods_train_alone_fails(rehearsal_folder: Path, tmp_path: Pa
 
 @needs_a_node
 @pytest.mark.long
-@pytest.mark.parametrize("preset", ["light_real", "kserve_light"])
+@pytest.mark.parametrize("preset", ["light_real", "kserve_light", "light_model"])
 def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder: Path, tmp_path: Path) -> None:
     """One server, then two of them, in containers: what the load balancer carries is answered by both."""
     before = state_of_the_machine()
@@ -494,7 +494,10 @@ def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder
     for replicas, point in enumerate(points, 1):
         (ready,) = (kpi for kpi in files.read_json(point / "kpis.json")["kpis"] if kpi["name"] == "time_to_ready")
         low, high = ready["interval"]
-        assert 0 < low <= ready["value"] <= high and ready["simulated"]
+        assert 0 < low <= ready["value"] <= high and ready["simulated"] == (preset != "light_model")
+        rows = [row for row in files.read_lines(point / "requests.jsonl") if row["type"] == "request"]
+        assert rows and all(row["outcome"] == "succeeded" for row in rows)
+        assert all(row["output_tokens"] == row["asked_tokens"] and row["first_token"] > row["sent"] for row in rows)
         document = files.read_json(point / "deployment.json")
         assert document["changed"] and document["urls"][0].endswith(":8000")
         assert files.read_yaml(point / "settings.yml")["serving_replicas"] == replicas

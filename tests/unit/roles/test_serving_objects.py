@@ -26,7 +26,13 @@ def variables(**settings: Any) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for folder in ("defaults", "vars"):
         known.update(LOADER.load_from_file(str(ROLE / folder / "main.yml"), trusted_as_template=True))
-    known |= {"run_id": "t1", "run_point": "001", "serving_image": "localhost/server:1", **settings}
+    given = {
+        "run_id": "t1",
+        "run_point": "001",
+        "serving_image": "localhost/server:1",
+        "__serving_role_path": str(ROLE),
+    }
+    known |= {**given, **settings}
     return dict(Templar(loader=LOADER, variables=known).template(known["__serving_variables"]))
 
 
@@ -40,6 +46,15 @@ def render(file: str, values: dict[str, Any]) -> list[Any]:
 def objects(servers: str = "deployment", **settings: Any) -> list[dict[str, Any]]:
     """Return the objects of a template for these settings."""
     return render(f"{servers}/template.yaml.j2", variables(**settings))
+
+
+def test_the_tiny_model_is_served_by_the_program_of_its_folder() -> None:
+    program, deployment, service = objects("tiny_model", serving_deploy="tiny_model", serving_port=8100)
+    source = (ROLE / "files/servers/tiny_model/serve.py").read_text(encoding="utf-8")
+    assert program["data"]["serve.py"] == source.rstrip()
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["python3", "-B", "/program/serve.py", "8100"]
+    assert service["spec"]["ports"][0]["port"] == container["ports"][0]["containerPort"] == 8100
 
 
 def test_a_variable_is_a_text_or_has_its_source_and_a_secret_is_in_no_object() -> None:

@@ -219,6 +219,7 @@ REFUSED = {
     "users light_wait": "users_image: it runs another image",
     "serving light_real": "it starts a real node, as root",
     "serving kserve_light": "it starts a real node, as root",
+    "serving light_model": "it starts a real node, as root",
     "serving light_autoscale": "it starts a real node, as root",
     "users notebooks_light": "rehearsal_nodes_real: it starts a real node, as root",
     "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
