@@ -86,6 +86,10 @@ runs:
       description: Files that were migrated to a newer schema, one sentence each.
       type: list
       elements: str
+    damaged:
+      description: Files of the run that are missing or cannot be read, one sentence each.
+      type: list
+      elements: str
 """
 
 from pathlib import Path
@@ -129,7 +133,7 @@ def main() -> None:
                 files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": note})
             role = str(run.record.get("role") or run.record.get("project") or "")
             row = {"path": str(fetched.path), "run": run.id, "role": role, "source": source}
-            rows.append({**row, "migrated": fetched.migrated})
+            rows.append({**row, "migrated": fetched.migrated, "damaged": run.missing})
         return {"changed": True, "runs": rows}
 
     ansible_module.run(module, fetch)

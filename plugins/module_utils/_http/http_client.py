@@ -72,6 +72,11 @@ class HttpPolicy:
     max_bytes: int = 256 << 20
 
     @classmethod
+    def of_query(cls, timeout: float = 60.0, retry_time: float = 0.0) -> HttpPolicy:
+        """Return the limits of a server that answers questions, which are short beside files and archives."""
+        return cls(timeout, 2 * timeout, retry_time)
+
+    @classmethod
     def within(cls, budget: float, timeout: float) -> HttpPolicy:
         """Return the limits of a client whose requests and pauses together must end within ``budget`` seconds."""
         return cls(timeout, timeout, retry_time=budget, first_contact=budget, budget=budget)

@@ -60,7 +60,7 @@ class OpenSearchClient:
             server.url,
             f"Bearer {server.token}" if server.token else secret,
             server.authority,
-            policy=HttpPolicy(timeout=timeout, retry_time=retry_time),
+            policy=HttpPolicy.of_query(timeout, retry_time),
         )
 
     def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> dict[str, Any]:

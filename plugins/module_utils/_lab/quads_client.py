@@ -80,7 +80,7 @@ class QuadsClient(HttpClient):
             base_url(account.api_url),
             authority=account.ca_path,
             insecure=not account.validate_certs,
-            policy=HttpPolicy(timeout=account.timeout, retry_time=account.retry_time),
+            policy=HttpPolicy.of_query(account.timeout, account.retry_time),
             clock=clock,
             report=report,
         )

@@ -10,7 +10,7 @@ of a file does not know its checksum either: only a run that has read a file can
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,21 @@ def is_file_of_a_test(path: Path) -> bool:
     return True
 
 
-def checksums_of_files(value: Any, earlier: Mapping[str, str] | None) -> dict[str, str]:
+def checksums_of_files(
+    value: Any, earlier: Mapping[str, str] | None, own: Collection[str] = frozenset()
+) -> dict[str, str]:
     """Return path -> SHA-256 of the files of a test that a value names.
 
     earlier: the checksums that the run already has, which stay; None for a new run. A run that is continued gets no
-    further ones: its settings may be a stranger's.
+    further ones, since its settings may be a stranger's, except for ``own``: files that presets of this session name.
     """
-    paths = paths_in_value(value)
-    if earlier is not None:
-        return {path: earlier[path] for path in paths if path in earlier}
-    return {path: files.sha256_of(path) for path in paths if is_file_of_a_test(Path(path))}
+    known = earlier or {}
+    read = [path for path in paths_in_value(value) if path in known or earlier is None or path in own]
+    return {
+        path: known.get(path) or files.sha256_of(path)
+        for path in read
+        if path in known or is_file_of_a_test(Path(path))
+    }
 
 
 def recorded_checksums(provenance: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import di
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     preset_definitions,
@@ -107,13 +108,15 @@ class SettingsSession:
             return self._result(directory, self.context.effective(request), request)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
         wanted = [name for presets in matching.values() for name in presets]
-        changed = request.with_layers(*self.context.preset_layers(wanted), *layers)
+        presets = self.context.preset_layers(wanted)
+        changed = request.with_layers(*presets, *layers)
         effective = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, effective.settings)
         self._read_secrets(effective, [])
         self._check_secret_entries(effective, False)
         point_attempts.refuse_changed(directory, effective.matrix_values())
-        self._write(directory, effective, changed)
+        own_files = {path for layer in presets for path in named_files.paths_in_value(layer.values)}
+        self._write(directory, effective, changed, own_files)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
         show_settings(self.context, effective, changed, self._given_secrets(), self.say)
@@ -361,9 +364,15 @@ class SettingsSession:
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]
 
-    def _write(self, directory: Path, effective: EffectiveSettings, request: RequestedSettings) -> None:
+    def _write(
+        self,
+        directory: Path,
+        effective: EffectiveSettings,
+        request: RequestedSettings,
+        own_files: Collection[str] = frozenset(),
+    ) -> None:
         settings_files.write_all_settings_files(
-            directory, effective, request, self.context.catalogue.secrets, self._given_secrets()
+            directory, effective, request, self.context.catalogue.secrets, self._given_secrets(), own_files
         )
 
     def _result(

@@ -122,8 +122,11 @@ def write_all_settings_files(
     request: RequestedSettings,
     secrets: Iterable[str],
     given_secrets: Iterable[str],
+    own_files: Collection[str] = frozenset(),
 ) -> None:
     """Write the files. secrets: names of secret settings, which are left out. given_secrets: those that have a value.
+
+    own_files: paths that presets of this session name, and no run directory.
 
     Of a point that exists already, only what has not been measured yet is written again.
     """
@@ -136,7 +139,7 @@ def write_all_settings_files(
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
     write_settings_file(directory / "settings.yml", effective.settings, hidden)
     sources = provenance(effective, request, given_secrets)
-    _add_checksums(sources["settings"], request.project, directory / "provenance.yml")
+    _add_checksums(sources["settings"], request.project, directory / "provenance.yml", own_files)
     files.write_yaml(directory / "provenance.yml", sources, "provenance/1")
     point_attempts.write_points(
         directory,
@@ -155,7 +158,9 @@ def write_all_settings_files(
     )
 
 
-def _add_checksums(changes_by_name: Mapping[str, list[dict[str, Any]]], project: str, path: Path) -> None:
+def _add_checksums(
+    changes_by_name: Mapping[str, list[dict[str, Any]]], project: str, path: Path, own_files: Collection[str]
+) -> None:
     """Add the checksums of the files of the test. path: provenance.yml of the run.
 
     A new run has no run.yml yet. One that has it and lacks provenance.yml may be a stranger's, so it gets no checksums.
@@ -168,7 +173,7 @@ def _add_checksums(changes_by_name: Mapping[str, list[dict[str, Any]]], project:
     for name, changes in changes_by_name.items():
         if not named_files.is_setting_of_a_test(name, project):
             continue
-        if found := named_files.checksums_of_files(changes[-1]["value"], earlier):
+        if found := named_files.checksums_of_files(changes[-1]["value"], earlier, own_files):
             changes[-1][named_files.FILES] = found
 
 

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
     TooLarge,
@@ -107,7 +107,7 @@ class PrometheusClient:
     def __init__(self, server: PrometheusServer) -> None:
         self.server = server
         secret = f"Bearer {server.token}" if server.token else ""
-        self._http = HttpClient(server.shown, server.url, secret, server.authority)
+        self._http = HttpClient(server.shown, server.url, secret, server.authority, policy=HttpPolicy.of_query())
 
     def range(self, query: str, begin: float, end: float, step: float) -> list[MetricSeries]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""

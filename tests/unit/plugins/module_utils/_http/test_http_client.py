@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     HttpReply,
     NoAnswer,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsAccount, QuadsClient
 from scripted_server import RESET, Asked, ScriptedServer, reply
 from servers import tls
 
@@ -217,6 +218,12 @@ def test_an_answer_that_drips_ends_with_the_time_of_the_request(head: bytes) -> 
             ended.set()
             thread.join()
     assert time.monotonic() - began < 4.0
+
+
+def test_a_question_has_twice_the_time_that_may_pass_without_data() -> None:
+    policy = HttpPolicy.of_query(30.0, retry_time=5.0)
+    assert (policy.timeout, policy.total, policy.retry_time) == (30.0, 60.0, 5.0)
+    assert QuadsClient(QuadsAccount("https://lab.example.com", timeout=20.0)).policy.total == 40.0
 
 
 def test_a_list_has_a_maximum_of_pages() -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
@@ -217,6 +218,24 @@ def test_the_profiles_of_a_cluster_add_presets_below_the_extra_vars(
     assert provenance["fine_tuning_count"][-1]["source"].startswith("profile h:6443")
     assert provenance["fine_tuning_model_token"] == [{"source": "secret", "value": "<secret>"}]
     assert not one.apply_profiles({"api_host": "h:6443"})["changed"]
+
+
+def test_files_that_the_presets_of_a_profile_name_are_recorded_and_no_others(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.yml", tmp_path / "theirs.yml"
+    for path in (ours, theirs):
+        path.write_text("[]\n")
+    presets = {**PRESETS, "lab": {"results_kpi_files": [str(ours)]}}
+    directory = opened(tmp_path, fine_tuning_presets=presets)
+    request = load(directory / "request.yml")
+    stranger = {"kind": "overrides", "source": "overrides", "values": {"results_signature_files": [str(theirs)]}}
+    files.write_yaml(directory / "request.yml", {**request, "layers": [*request["layers"], stranger]})
+    profiles = {"h:6443": "lab"}
+    one = session(tmp_path, run_dir=str(directory), cluster_profiles=profiles, fine_tuning_presets=presets)
+    one.apply_profiles({"api_host": "h:6443"})
+    found = load(directory / "provenance.yml")["settings"]
+    assert found["results_kpi_files"][-1]["files"] == {str(ours): files.sha256_of(ours)}
+    assert found["results_signature_files"][-1]["value"] == [str(theirs)]
+    assert "files" not in found["results_signature_files"][-1]
 
 
 def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) -> None:
