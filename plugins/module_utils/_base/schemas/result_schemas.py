@@ -30,7 +30,7 @@ VALUE = {"type": ["number", "null"]}
 #: Values of for_each that depend on the point.
 FOR_EACH = [
     *("stages", "reasons", "queues", "priorities", "levels", "stepped", "scaled", "templates", "clients"),
-    *("failures", "failed", "outages", "resumed", "evicted"),
+    *("failures", "failed", "outages", "resumed", "evicted", "marked"),
 ]
 #: low and high are null if unknown.
 CONFIDENCE = object_schema({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..timeline.failure_records import CAUSES, NODE_LOST, OF_LOST_NODE, OF_TRAINING, STAGES, WHOLE, Recovery
 from ..timeline.failure_recoveries import PointFailures
-from ..timeline.queue_recoveries import EVICTED, OF_QUEUE
+from ..timeline.queue_recoveries import EVICTED, MARKED, OF_QUEUE, OF_TOPOLOGY
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,
@@ -72,8 +72,15 @@ def kinds_of_failures_of_trainings(data: PointData) -> list[str]:
 def kinds_of_failures_with_evictions(data: PointData) -> list[str]:
     """Return the kinds of failures after which Kueue evicted a workload, in the order of NOUNS."""
     failures = failures_of_point(data)
-    evicted = {recovery.kind for recovery in _with_evictions(failures.recoveries)} if failures else set()
+    evicted = {recovery.kind for recovery in _reaching(failures.recoveries, EVICTED)} if failures else set()
     return [kind for kind in NOUNS if kind in evicted]
+
+
+def kinds_of_failures_with_marked_nodes(data: PointData) -> list[str]:
+    """Return the kinds of failures after which Kueue marked a node as unhealthy, in the order of NOUNS."""
+    failures = failures_of_point(data)
+    marked = {recovery.kind for recovery in _reaching(failures.recoveries, MARKED)} if failures else set()
+    return [kind for kind in NOUNS if kind in marked]
 
 
 def kinds_of_outages(data: PointData) -> list[str]:
@@ -92,9 +99,9 @@ def _with_steps(recoveries: list[Recovery]) -> list[Recovery]:
     return [row for row in recoveries if row.resumption is not None and not row.resumption.succeeded]
 
 
-def _with_evictions(recoveries: list[Recovery]) -> list[Recovery]:
-    """Return those of workloads that Kueue evicted."""
-    return [row for row in recoveries if not isnan(row.stages.get(EVICTED, (nan,))[0])]
+def _reaching(recoveries: list[Recovery], stage: str) -> list[Recovery]:
+    """Return those that reached a stage."""
+    return [row for row in recoveries if not isnan(row.stages.get(stage, (nan,))[0])]
 
 
 def _provenance(data: PointData) -> dict[str, Any]:
@@ -117,18 +124,23 @@ def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[R
 def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure: str = "") -> KpiValue:
     """A quantile of the seconds from a failure until ``stage``, over all workloads that it hit; Kaplan-Meier.
 
-    stage: one of STAGES or OF_QUEUE; the latter over the workloads that Kueue evicted. failure: of one kind only.
+    stage: one of STAGES; one of OF_QUEUE over the workloads that Kueue evicted, or of OF_TOPOLOGY over those of which
+    it marked a node. failure: of one kind only.
     """
-    if stage not in (*STAGES, *OF_QUEUE):
-        raise formats.unknown_value("stage", stage, (*STAGES, *OF_QUEUE))
+    if stage not in (known := (*STAGES, *OF_QUEUE, *OF_TOPOLOGY)):
+        raise formats.unknown_value("stage", stage, known)
     failures = _needed_failures(data)
     if stage in OF_LOST_NODE and failure not in ("", NODE_LOST):
         return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
     chosen = [row for row in _chosen(failures, failure) if stage not in OF_LOST_NODE or row.kind == NODE_LOST]
     if stage in OF_QUEUE:
-        chosen = _with_evictions(chosen)
+        chosen = _reaching(chosen, EVICTED)
         if not chosen:
             return KpiValue(None, 0, 0, note="Kueue evicted no workload that a failure hit", inapplicable=True)
+    if stage in OF_TOPOLOGY:
+        chosen = _reaching(chosen, MARKED)
+        if not chosen:
+            return KpiValue(None, 0, 0, note="Kueue marked no node of a workload that a failure hit", inapplicable=True)
     if stage in OF_TRAINING:
         chosen = _with_steps(chosen)
         if not chosen:

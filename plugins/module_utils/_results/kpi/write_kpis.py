@@ -43,6 +43,7 @@ from .kpi_definitions import (
     FAILURES,
     JMESPATH,
     LEVELS,
+    MARKED,
     OUTAGES,
     PRIORITIES,
     QUEUES,
@@ -135,6 +136,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         OUTAGES: lambda: failure_functions.kinds_of_outages(data),
         FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
         EVICTED: lambda: failure_functions.kinds_of_failures_with_evictions(data),
+        MARKED: lambda: failure_functions.kinds_of_failures_with_marked_nodes(data),
         RESUMED: lambda: failure_functions.kinds_of_failures_of_trainings(data),
         CLIENTS: lambda: [str(client) for client in rows_by_client(data.table)],
     }

@@ -42,7 +42,7 @@ from .failure_records import (
 )
 from .gpu_accounting import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
-from .queue_recoveries import QueueCollector, find_queue_stages
+from .queue_recoveries import QueueCollector, find_queue_stages, find_topology_stages
 from .training_resumption import TrainingProgress, find_resumption, read_progress
 
 FILE = "failures.jsonl"
@@ -168,6 +168,7 @@ def read_point_failures(
             moved = [((first - start, last - start), name) for (first, last), name in changes]
             until = midpoint_of_span(recovery.stages[WHOLE], inf)
             recovery.stages |= find_queue_stages(moved, recovery.injected, until)
+            recovery.stages |= find_topology_stages(moved, recovery.injected, until)
     failures.notes = [*notes, *failures.notes]
     return failures
 

@@ -13,6 +13,10 @@ from .pod_lifetimes import NEVER, Span
 
 #: Kueue evicts the workload, makes it wait in its queue again, and admits it again.
 EVICTED, REQUEUED, READMITTED = OF_QUEUE = ("evicted", "requeued", "readmitted")
+#: With topology-aware scheduling, Kueue marks the node as unhealthy, and assigns another one in its place.
+MARKED, REASSIGNED = OF_TOPOLOGY = ("marked", "reassigned")
+#: Stage of kind Workload that becomes true when Kueue marks a node, and what a change back is called.
+_UNHEALTHY, _HEALTHY = "node_unhealthy", "node_healthy"
 #: Stage of a recovery -> stage of kind Workload that has to become true.
 _CONDITIONS = {EVICTED: "evicted", REQUEUED: "requeued", READMITTED: "admitted"}
 
@@ -23,6 +27,7 @@ class QueueCollector:
     def __init__(self) -> None:
         self.changes: dict[int, list[tuple[Span, str]]] = defaultdict(list)
         self._true: dict[int, set[str]] = defaultdict(set)
+        self._unhealthy: set[int] = set()
 
     def see(self, index: int, event: dict[str, Any], span: Span) -> None:
         """Take one event of workload ``index``."""
@@ -31,6 +36,9 @@ class QueueCollector:
         now = {name for name in _CONDITIONS.values() if event["values"].get(name)}
         self.changes[index] += [(span, name) for name in sorted(now - self._true[index])]
         self._true[index] = now
+        if _UNHEALTHY in event["values"] and bool(event["values"][_UNHEALTHY]) != (index in self._unhealthy):
+            self._unhealthy ^= {index}
+            self.changes[index].append((span, _UNHEALTHY if index in self._unhealthy else _HEALTHY))
 
 
 def find_queue_stages(changes: list[tuple[Span, str]], injected: Span, until: float) -> dict[str, Span]:
@@ -48,3 +56,18 @@ def find_queue_stages(changes: list[tuple[Span, str]], injected: Span, until: fl
         if stage == EVICTED:
             since = stages[EVICTED][0]
     return stages
+
+
+def find_topology_stages(changes: list[tuple[Span, str]], injected: Span, until: float) -> dict[str, Span]:
+    """Return when Kueue marked a node of a workload as unhealthy after a failure, and assigned another one.
+
+    An eviction takes the mark away, too, and then no node was assigned in its place.
+    """
+    of_failure = [(span, name) for span, name in changes if injected[0] <= span[1] and span[0] <= until]
+    names = [name for _span, name in of_failure]
+    if _UNHEALTHY not in names:
+        return dict.fromkeys(OF_TOPOLOGY, NEVER)
+    place = names.index(_UNHEALTHY)
+    later = of_failure[place + 1 :]
+    ended, change = next(((span, name) for span, name in later if name in (_HEALTHY, EVICTED)), (NEVER, ""))
+    return {MARKED: of_failure[place][0], REASSIGNED: ended if change == _HEALTHY else NEVER}

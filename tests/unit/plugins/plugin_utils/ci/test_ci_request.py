@@ -209,6 +209,7 @@ REFUSED = {
     "fine_tuning ilab_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",
     "fine_tuning ilab_2x8xh100_sriov_rdma": "fine_tuning_pod_network: it uses secondary networks",
     "scheduler preemption": "scheduler_priorities: it creates priority classes, whose pods can preempt those of others",
+    "scheduler node_replacement": "sets scheduler_tolerations, which only the lab decides",
     "scheduler dra_light": "is heavy",
     "scheduler kueue_throughput": "is heavy",
     "scheduler kueue_upgrade": "rehearsal_versions",

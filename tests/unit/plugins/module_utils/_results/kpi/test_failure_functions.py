@@ -184,3 +184,14 @@ def test_evictions_of_kueue_have_figures_beside_those_of_the_node() -> None:
     beside = figures(PointFailures([*seen, kept], {"node_lost": 3}, end=400))["time_to_evicted_node_lost_max"]
     assert (beside["value"], beside["n"], beside["of"]) == (30, 2, 2), "the third one recovered without an eviction"
     assert "time_to_evicted_node_lost_p50" not in figures(PointFailures([recovery(0, 40)], {"node_lost": 1}, end=400))
+
+
+def test_nodes_that_kueue_replaces_have_figures_of_the_workloads_that_were_marked() -> None:
+    seen = [recovery(number, 40) for number in range(3)]
+    for entry in seen[:2]:
+        entry.stages |= {"marked": (110.0, 110.0), "reassigned": (112.0, 112.0)}
+    seen[1].stages["reassigned"] = (nan, nan)
+    found = figures(PointFailures(seen, {"node_lost": 3}, end=400))
+    assert (found["time_to_marked_node_lost_max"]["value"], found["time_to_marked_node_lost_max"]["of"]) == (10, 2)
+    assert found["time_to_reassigned_node_lost_max"]["at_least"] == 300
+    assert "time_to_marked_node_lost_p50" not in figures(PointFailures([recovery(0, 40)], {"node_lost": 1}, end=400))

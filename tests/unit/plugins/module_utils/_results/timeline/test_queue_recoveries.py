@@ -10,6 +10,7 @@ from math import inf, isnan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.queue_recoveries import (
     QueueCollector,
     find_queue_stages,
+    find_topology_stages,
 )
 
 #: Moments and the conditions that are true then: admitted, evicted at 30 s, back in the queue at 35 s, admitted again.
@@ -47,3 +48,26 @@ def test_one_that_was_evicted_and_never_admitted_again_has_only_this_stage() -> 
     stages = find_queue_stages(collected(*LIFE[:3]).changes[0], (20.0, 20.0), inf)
     assert stages["evicted"] == (30.0, 30.1)
     assert isnan(stages["requeued"][0]) and isnan(stages["readmitted"][0])
+
+
+def marked(*life: tuple[float, set[str]]) -> QueueCollector:
+    collector = QueueCollector()
+    for moment, names in life:
+        values = {name: name in names for name in ("admitted", "evicted", "node_unhealthy")}
+        collector.see(0, {"kind": "Workload", "values": values}, (moment, moment + 0.1))
+    return collector
+
+
+def test_a_node_is_marked_after_the_failure_and_another_one_assigned_when_the_mark_is_gone() -> None:
+    life = marked((1.0, {"admitted"}), (30.0, {"admitted", "node_unhealthy"}), (31.0, {"admitted"}))
+    stages = find_topology_stages(life.changes[0], (20.0, 20.0), 40.0)
+    assert stages == {"marked": (30.0, 30.1), "reassigned": (31.0, 31.1)}
+    before = find_topology_stages(life.changes[0], (35.0, 35.0), 40.0)
+    assert all(isnan(first) for first, _last in before.values()), "the mark is of an earlier failure"
+
+
+def test_a_mark_that_an_eviction_ends_is_no_new_node() -> None:
+    life = marked((1.0, {"admitted"}), (30.0, {"admitted", "node_unhealthy"}), (31.0, {"evicted", "node_unhealthy"}))
+    life.see(0, {"kind": "Workload", "values": {"node_unhealthy": None}}, (32.0, 32.1))
+    stages = find_topology_stages(life.changes[0], (20.0, 20.0), 40.0)
+    assert stages["marked"] == (30.0, 30.1) and isnan(stages["reassigned"][0])
