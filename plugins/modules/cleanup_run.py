@@ -14,8 +14,7 @@ description:
     them and waits until they no longer exist.
   - No object without the label is deleted. A namespace of the run that has objects of others is kept
     and loses the label.
-  - Namespaced objects are deleted first, then cluster-scoped objects (ResourceFlavors and Topologies of Kueue last),
-    then namespaces, then nodes.
+  - Namespaced objects are deleted first, then cluster-scoped objects, then namespaces, then nodes.
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:

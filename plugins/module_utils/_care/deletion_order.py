@@ -132,8 +132,7 @@ def split_into_deletion_waves(objects: Sequence[LabelledObject]) -> list[list[La
     """Return the objects in waves; the deletion of a wave starts when the previous wave is deleted.
 
     The order is: namespaced objects, cluster-scoped objects, namespaces, nodes (which must exist while their pods
-    terminate), CustomResourceDefinitions. Of Kueue's cluster-scoped objects, ResourceFlavors come after the others and
-    Topologies after them: Kueue frees what is deleted while it is in use by an event, which it may miss (kueue#12572).
+    terminate), CustomResourceDefinitions.
     """
     ranks: dict[int, list[LabelledObject]] = {}
     for item in objects:
@@ -144,8 +143,7 @@ def split_into_deletion_waves(objects: Sequence[LabelledObject]) -> list[list[La
 def _kind_deletion_rank(kind: ServedKind) -> int:
     if kind.namespaced:
         return 0
-    last = ("ResourceFlavor", "Topology", "Namespace", "Node", "CustomResourceDefinition")
-    return 2 + last.index(kind.kind) if kind.kind in last else 1
+    return {"Namespace": 2, "Node": 3, "CustomResourceDefinition": 4}.get(kind.kind, 1)
 
 
 def objects_without_owners(objects: Sequence[LabelledObject]) -> list[LabelledObject]:

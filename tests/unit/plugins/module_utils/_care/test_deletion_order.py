@@ -21,11 +21,7 @@ ROLE = ServedKind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles",
 NAMESPACE = ServedKind("v1", "Namespace", "namespaces", False, frozenset({"list", "delete"}))
 NODE = ServedKind("v1", "Node", "nodes", False, ALL)
 DEFINITION = ServedKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL)
-FLAVOR, TOPOLOGY = (
-    ServedKind("kueue.x-k8s.io/v1beta2", kind, plural, False, ALL)
-    for kind, plural in (("ResourceFlavor", "resourceflavors"), ("Topology", "topologies"))
-)
-KINDS = (POD, JOB, ROLE, FLAVOR, TOPOLOGY, NAMESPACE, NODE, DEFINITION)
+KINDS = (POD, JOB, ROLE, NAMESPACE, NODE, DEFINITION)
 RUN = "t1121-abcdef"
 
 
@@ -69,8 +65,7 @@ def test_namespaced_goes_first_then_the_clusters_own_namespaces_nodes_definition
 ) -> None:
     waves = deletion_order.split_into_deletion_waves(objects)
     order = [{found.kind.kind for found in wave} for wave in waves]
-    last = ["ResourceFlavor", "Topology", "Namespace", "Node", "CustomResourceDefinition"]
-    assert order == [{"Pod", "PyTorchJob"}, {"ClusterRole"}, *({kind} for kind in last)]
+    assert order == [{"Pod", "PyTorchJob"}, {"ClusterRole"}, {"Namespace"}, {"Node"}, {"CustomResourceDefinition"}]
     assert sorted(found.uid for wave in waves for found in wave) == sorted(found.uid for found in objects)
 
 
