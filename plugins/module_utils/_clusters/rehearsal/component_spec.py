@@ -98,10 +98,15 @@ class CrdSource:
 
 @dataclass(frozen=True)
 class OtherRelease:
-    """Another release of a component's module, known to work. ``sum``: its go.sum hash; ``tags``: of its build."""
+    """Another release of a component's module, known to work. ``sum``: its go.sum hash; ``tags``: of its build.
+
+    ``go_mod``: a file of the component's folder that is its go.mod. ``stamp``: values that replace the build's.
+    """
 
     sum: str
     tags: list[str] = field(default_factory=list)
+    go_mod: str = ""
+    stamp: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -266,7 +271,7 @@ def load_component(folder: Path) -> RehearsalComponent:
     if component.build.published and component.crds:
         raise InputError(f"{where}: build.published has no CRDs, and crds are required")
     needed = [component.objects, component.stages, *(file for process in component.processes for file in process.files)]
-    needed.append(component.build.wheel)
+    needed += [component.build.wheel, *(release.go_mod for release in component.versions.values())]
     needed += [file for image in component.images for file in (image.requirements, image.setup)]
     for file in filter(None, needed):
         if not (folder / file).is_file():

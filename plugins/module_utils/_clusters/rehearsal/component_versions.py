@@ -91,10 +91,12 @@ def apply_versions(
 
 def _at_release(component: RehearsalComponent, version: str) -> RehearsalComponent:
     if version not in component.versions:
-        known = ", ".join([component.version, *component.versions])
+        known = [component.version, *component.versions]
+        of_several_modules = any(release.go_mod for release in component.versions.values())
         raise InputError(
-            f"{VERSIONS}: {component.name} {version} is not known to work here; known: {known}."
-            f" {SOURCES} builds any other one from a checkout",
+            f"{VERSIONS}: {component.name} {version} is not known to work here{suggest_similar_name(version, known)};"
+            f" known: {', '.join(known)}"
+            f"{'' if of_several_modules else f'. {SOURCES} builds any other one from a checkout'}",
             setting=VERSIONS,
         )
     release = component.versions[version]
@@ -103,7 +105,11 @@ def _at_release(component: RehearsalComponent, version: str) -> RehearsalCompone
         component,
         version=version,
         release=f"{module}@v{version}",
-        build=replace(component.build, tags=[*component.build.tags, *release.tags]),
+        build=replace(
+            component.build,
+            tags=[*component.build.tags, *release.tags],
+            stamp={**component.build.stamp, **release.stamp},
+        ),
         crds=[
             replace(crd, version=f"v{version}", sum=release.sum) if crd.module == module else crd
             for crd in component.crds

@@ -78,10 +78,17 @@ def component_cache_key(component: RehearsalComponent) -> str:
         *binary_download.go_platform(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
         *([component.release] if component.release else []),
+        *_go_mod_of_release(component),
         *([component.source.digest] if component.source else []),
     ]
     digest.update(json.dumps(recipe, sort_keys=True).encode())
     return digest.hexdigest()[:12]
+
+
+def _go_mod_of_release(component: RehearsalComponent) -> list[str]:
+    """Return the content of the go.mod that only the component's release has."""
+    release = component.versions.get(component.version.partition("+")[0]) if component.release else None
+    return [(component.folder / release.go_mod).read_text(encoding="utf-8")] if release and release.go_mod else []
 
 
 def component_cache_folder(component: RehearsalComponent, cache: Path) -> Path:

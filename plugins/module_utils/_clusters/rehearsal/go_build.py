@@ -67,6 +67,7 @@ def _changed_module(
         run_go(toolchain, ["mod", "edit", argument], work, say, "go.mod", 60)
 
     if component.release:
+        use_go_mod_of_release(component, work)
         edit(f"-require={component.release}")
     if component.source is None:
         yield None
@@ -76,6 +77,14 @@ def _changed_module(
     with hold_file_lock(place.with_name(f".{name}.lock"), CHECKOUT_TIMEOUT, f"the copy of {component.source.folder}"):
         edit(f"-replace={component.build.module}={stage_checkout(component.source, place)}")
         yield place
+
+
+def use_go_mod_of_release(component: RehearsalComponent, work: Path) -> None:
+    """Let ``work`` have the go.mod that the component's release has, if any, and a go.sum with its recorded hash."""
+    release = component.versions[component.version.partition("+")[0]]
+    if release.go_mod:
+        shutil.copyfile(component.folder / release.go_mod, work / "go.mod")
+        (work / "go.sum").write_text(component.release.replace("@", " ") + f" {release.sum}\n", encoding="utf-8")
 
 
 def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: Path, target: Path, say: Say) -> None:
@@ -94,7 +103,11 @@ def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: P
 
 def component_source_files(folder: Path) -> list[Path]:
     """Return the files that determine what Go builds in a component's folder; tests do not."""
-    return [path for path in [*folder.glob("go.*"), *folder.glob("*.go")] if not path.name.endswith("_test.go")]
+    return [
+        path
+        for path in [*folder.glob("go.mod"), *folder.glob("go.sum"), *folder.glob("*.go")]
+        if not path.name.endswith("_test.go")
+    ]
 
 
 def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:

@@ -14,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
     component_versions,
+    go_build,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
     RehearsalComponent,
@@ -192,3 +193,24 @@ def test_a_checkout_with_modules_inside_is_refused(kueue: RehearsalComponent, ch
 def test_a_component_that_is_not_built_has_no_source(kueue: RehearsalComponent, checkout: Path) -> None:
     with pytest.raises(InputError, match="Go module"):
         built_from(replace(kueue, build=component_spec.GoBuild()), checkout)
+
+
+def test_a_release_of_kubernetes_has_its_own_staging_modules_stamps_and_hash(tmp_path: Path) -> None:
+    own = component_spec.load_component(COMPONENTS / "control-plane")
+    for version, release in own.versions.items():
+        other = component_versions.apply_versions(own, {"control-plane": version}, {})
+        go_build.use_go_mod_of_release(other, tmp_path)
+        go_mod, twin = (tmp_path / "go.mod").read_text(), f"v0.{version.removeprefix('1.')}"
+        assert f"k8s.io/kubernetes v{version}" in go_mod
+        assert {line.split()[-1] for line in go_mod.splitlines() if "=>" in line} == {twin}
+        assert (tmp_path / "go.sum").read_text() == f"k8s.io/kubernetes v{version} {release.sum}\n"
+        stamps = {key.rpartition(".")[2]: value for key, value in other.build.stamp.items()}
+        assert stamps == {"gitVersion": f"v{version}", "gitMajor": "1", "gitMinor": version.split(".")[1]}
+        assert component_cache_key(other) != component_cache_key(own)
+
+
+def test_a_release_that_is_almost_a_known_one_is_refused_with_that_one() -> None:
+    own = component_spec.load_component(COMPONENTS / "control-plane")
+    version = next(iter(own.versions))
+    with pytest.raises(InputError, match=f"did you mean '{version}'"):
+        component_versions.apply_versions(own, {"control-plane": f"{version}0"}, {})
