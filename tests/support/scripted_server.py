@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-#: What an answer function may return instead of (status, headers, body): end the connection without an answer.
+#: What an answer function may return instead of (status, body) or bytes: end the connection without an answer.
 RESET = "reset"
 
 
