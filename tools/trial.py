@@ -29,24 +29,24 @@ DEFAULT = {"trainer"}
 INTERRUPTED = (4, 99)
 
 
-def projects() -> list[str]:
-    """Names of the projects: playbooks that run the phases for the project of their name; other playbooks are tools.
+def projects() -> dict[str, bool]:
+    """Projects, and whether each can be tried: one that needs an existing cluster can't be on a rehearsal cluster.
 
-    A project that needs an existing cluster cannot be tried on a rehearsal cluster.
+    A project is a playbook that runs the phases for the project of its name; other playbooks are tools.
     """
     texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("[a-z]*.yml")}
     imports = r"import_playbook: (perfscale\.seatrial\._project|_project\.yml)\n *vars:\n"
-    found = [name for name, text in texts.items() if re.search(rf"{imports} *run_.*[ .]{name}\n", text)]
-    return sorted(name for name in found if "cluster_provider: existing" not in texts[name])
+    found = [name for name, text in sorted(texts.items()) if re.search(rf"{imports} *run_.*[ .]{name}\n", text)]
+    return {name: "cluster_provider: existing" not in texts[name] for name in found}
 
 
 def check_project(name: str) -> None:
     """End the tool with one clear error if there is no such project."""
-    known = projects()
+    every = projects()
+    known = [project for project, can_be_tried in every.items() if can_be_tried]
     if name in known:
         return
-    playbook = ROOT / "playbooks" / f"{name}.yml"
-    if name and playbook.exists() and "cluster_provider: existing" in playbook.read_text(encoding="utf-8"):
+    if name in every:
         stop(f"PROJECT={name} needs a cluster that exists: run playbooks/{name}.yml; make trial has {', '.join(known)}")
     like = difflib.get_close_matches(name, known, n=1)
     hint = f" (did you mean '{like[0]}'?)" if like else ""

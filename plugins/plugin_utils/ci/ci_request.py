@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     preset_names,
     presets_with_extended,
+    suggest_preset,
 )
 
 from . import ci_engines, directives
@@ -143,7 +144,9 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
     """Raise InputError for a preset that is unknown, heavy by its own word, or does what only the lab decides."""
     known = offer.presets(project)
     if name not in known:
-        raise InputError(f"{where}: unknown preset '{name}' of {project}{suggest_similar_name(name, known)}")
+        offered = ", ".join(_offered_presets(project, offer)) or "none"
+        hint = suggest_preset(name, known)
+        raise InputError(f"{where}: unknown preset '{name}' of {project}{hint}; presets: {offered}")
     if name in offer.permitted:
         return
     for preset in presets_with_extended(known, [name]):
@@ -182,13 +185,17 @@ def help_text(offer: CiOffer, own: CiRequest, test: str) -> str:
         f" Clusters: {', '.join(f'`{project}`' for project in offer.clusters) or 'the default project'}.",
     ]
     for project in [own.project] if own.project in offer.projects else []:
-        known = [preset for preset in offer.presets(project) if _is_preset_offered(preset, project, offer)]
-        lines += ["", f"Presets of {project}: {', '.join(f'`{preset}`' for preset in known)}."]
+        names = _offered_presets(project, offer)
+        lines += ["", f"Presets of {project}: {', '.join(f'`{preset}`' for preset in names)}."]
     lines += [
         "",
         f"Settings: {', '.join(f'`{pattern}`' for pattern in sorted(offer.outside.patterns))}, `matrix` of these.",
     ]
     return "\n".join(lines)
+
+
+def _offered_presets(project: str, offer: CiOffer) -> list[str]:
+    return [preset for preset in offer.presets(project) if _is_preset_offered(preset, project, offer)]
 
 
 def _is_preset_offered(name: str, project: str, offer: CiOffer) -> bool:

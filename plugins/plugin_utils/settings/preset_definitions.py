@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.descr
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import project_role, settings_layers
-from .settings_layers import SettingsError, preset_names
+from .settings_layers import SettingsError, preset_names, suggest_preset
 
 #: ``-e preset=list`` shows all presets.
 LIST = "list"
@@ -165,7 +165,7 @@ def check_profiles(profiles: Any, presets: Collection[str]) -> None:
         for name in preset_names(value):
             if name not in presets:
                 raise SettingsError(
-                    f"cluster_profiles, {key}: no project has a preset '{name}'{suggest_similar_name(name, presets)}",
+                    f"cluster_profiles, {key}: no project has a preset '{name}'{suggest_preset(name, presets)}",
                     key,
                 )
 

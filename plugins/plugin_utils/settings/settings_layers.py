@@ -28,6 +28,8 @@ Tree = dict[str, Any]
 
 #: Keys of a preset that are no settings.
 PRESET_WORDS = ("description", "extends", "heavy")
+#: Former names of presets, which files of a lab, CI jobs and answers in AWX may still have -> what they are now.
+RENAMED_PRESETS = {"smoke": "light", "gang": "light"}
 
 
 class SettingsError(InputError):
@@ -90,7 +92,7 @@ def _preset_chain_and_items(
     if name not in presets:
         by = f", extended by {' -> '.join(chain)}" if chain else ""
         known = ", ".join(sorted(presets)) or "none"
-        raise SettingsError(f"unknown preset '{name}'{by}{suggest_similar_name(name, presets)}; known: {known}", name)
+        raise SettingsError(f"unknown preset '{name}'{by}{suggest_preset(name, presets)}; known: {known}", name)
     if name in chain:
         raise SettingsError(f"preset cycle: {' -> '.join((*chain, name))}", name)
     values = presets[name]
@@ -143,6 +145,17 @@ def apply_changes(
             raise SettingsError(message, change.key, change.source) from error
         made.append(change)
     return ResolvedSettings(tree, (*resolved.changes, *made))
+
+
+def suggest_preset(name: str, known: Collection[str]) -> str:
+    """Return what to say of an unknown preset: what it is called now, else the most similar name, or an empty string.
+
+    Args:
+        name: The unknown name.
+        known: Names of the presets that there are.
+    """
+    now = RENAMED_PRESETS.get(name)
+    return f" (it is now '{now}')" if now in known else suggest_similar_name(name, known)
 
 
 def preset_names(value: Any) -> list[str]:

@@ -71,7 +71,7 @@ def test_shared_caches_are_removed_unless_a_cluster_uses_them(clone, tmp_path, m
     programs, build = tmp_path / "cache" / "seatrial" / "rehearsal", tmp_path / "go" / "GOCACHE"
     for folder in (programs, build):
         folder.mkdir(parents=True)
-        (folder / "program").write_bytes(bytes(200_000_000 if folder == build else 100))
+        (folder / "program").write_bytes(bytes(100))
     if running:
         make_instance(tmp_path / "state" / "seatrial" / "rehearsal" / "of-another", "t9-other")
     monkeypatch.setattr(clean, "locked", lambda *_: contextlib.nullcontext())

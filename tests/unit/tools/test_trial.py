@@ -28,11 +28,12 @@ def clone(tmp_path, monkeypatch):
 
 
 def test_projects_are_the_playbooks_with_the_phases_of_all_projects(clone):
-    assert trial.projects() == ["fine_tuning", "scheduler"]
+    assert trial.projects() == {"fine_tuning": True, "scheduler": True}
 
 
 def test_a_lease_a_bisection_and_the_load_of_others_are_no_trials():
-    assert trial.projects() == ["fine_tuning", "scheduler", "serving", "users", "workload_scale"]
+    can_be_tried = [project for project, it_can in trial.projects().items() if it_can]
+    assert can_be_tried == ["fine_tuning", "scheduler", "serving", "users", "workload_scale"]
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,13 @@ def test_a_project_that_needs_an_existing_cluster_is_not_called_unknown():
         trial.check_project("sample")
 
 
+def test_a_tool_that_needs_an_existing_cluster_is_no_project():
+    with pytest.raises(SystemExit, match=r"PROJECT=stack: there is no such project; there are: fine_tuning, scheduler"):
+        trial.check_project("stack")
+
+
 def test_every_project_that_can_be_tried_has_the_preset_that_a_trial_runs():
-    for project in trial.projects():
+    for project in (project for project, it_can in trial.projects().items() if it_can):
         path = trial.ROOT / "group_vars" / "all" / f"{project}_presets.yml"
         assert re.search(r"^  light:$", path.read_text(encoding="utf-8"), re.MULTILINE), project
 

@@ -141,6 +141,8 @@ def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
             "/test in line 1 of the comment: unknown preset 'ligth' of fine_tuning (did you mean 'light'?)",
         ),
         ("/test light fine_tuning scheduler", "fine_tuning and scheduler are two projects"),
+        ("/test light scheduler gang", "unknown preset 'gang' of scheduler (it is now 'light'); presets: light, "),
+        ("/test light workload_scale smoke", "unknown preset 'smoke' of workload_scale (it is now 'light'); presets: "),
         ("/test light list", "unknown preset 'list'"),
         ("/test light many_jobs", "many_jobs is heavy; ci_presets must name many_jobs to permit it"),
         ("/test light keep", "keep sets cluster_keep: it keeps the cluster; ci_presets must name keep to permit it"),
@@ -154,6 +156,13 @@ def test_steps_that_are_left_out(comment: str, skip: list[str]) -> None:
 )
 def test_what_may_not_be_asked_for_is_refused_with_its_place(comment: str, words: str) -> None:
     assert words in refusal(comment)
+
+
+def test_an_unknown_preset_is_answered_with_those_that_may_be_asked_for() -> None:
+    offered = refusal("/test light nightly").partition("; presets: ")[2].split(", ")
+    assert {"light", "gpu", "multi_gpu"} <= set(offered)
+    assert not {"keep", "many_jobs", "bare_metal"} & set(offered)
+    assert "many_jobs" in refusal("/test light nightly", offer=replace(OFFER, permitted=["many_jobs"]))
 
 
 def test_a_job_without_a_project_names_those_that_there_are() -> None:

@@ -107,6 +107,9 @@ def test_a_preset_may_be_extended_twice_without_being_a_cycle() -> None:
     ("presets", "names", "overrides", "words"),
     [
         ({"light": {}}, ["lihgt"], {}, ["unknown preset 'lihgt'", "did you mean 'light'?"]),
+        ({"light": {}, "soak": {}}, ["smoke"], {}, ["unknown preset 'smoke' (it is now 'light'); known: light, soak"]),
+        ({"p": {"extends": "gang"}, "light": {}}, ["p"], {}, ["'gang', extended by p (it is now 'light')"]),
+        ({"soak": {}}, ["smoke"], {}, ["unknown preset 'smoke' (did you mean 'soak'?)"]),
         ({"p": {"extends": ["lihgt"]}, "light": {}}, ["p"], {}, ["unknown preset 'lihgt', extended by p", "'light'"]),
         ({"p": {"a.xx": 1}}, ["p"], {}, ["preset p sets the unknown key 'a.xx'", "did you mean 'x'?"]),
         (

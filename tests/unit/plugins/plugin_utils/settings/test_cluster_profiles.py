@@ -30,10 +30,11 @@ def test_without_a_match_the_kinds_are_listed() -> None:
     ("profiles", "words"),
     [
         ({"metal": ["gpuu"]}, r"cluster_profiles, metal: no project has a preset 'gpuu' \(did you mean 'gpu'\?\)"),
+        ({"metal": "gang"}, r"cluster_profiles, metal: no project has a preset 'gang' \(it is now 'light'\)"),
         (["metal"], "cluster_profiles needs a dictionary"),
         ({"metal": 5}, "expected a name or a list of names"),
     ],
 )
 def test_wrong_profiles_are_refused(profiles: Any, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        preset_definitions.check_profiles(profiles, {"gpu", "keep"})
+        preset_definitions.check_profiles(profiles, {"gpu", "keep", "light"})
