@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from math import inf, isnan
 from pathlib import Path
 from types import MappingProxyType
@@ -168,7 +168,7 @@ def read_point_failures(
             moved = [((first - start, last - start), name) for (first, last), name in changes]
             until = midpoint_of_span(recovery.stages[WHOLE], inf)
             recovery.stages |= find_queue_stages(moved, recovery.injected, until)
-            recovery.stages |= find_topology_stages(moved, recovery.injected, until)
+            recovery.stages |= find_topology_stages(moved, recovery.injected, until, recovery.node_back)
     failures.notes = [*notes, *failures.notes]
     return failures
 
@@ -293,7 +293,10 @@ def _size_before(moment: float, lives: list[FailingPod]) -> int:
 
 
 def _take_node_stages(recovery: Recovery, nodes: list[tuple[Mapping[str, Any], Span]], until: float) -> None:
-    """Fill the stages of a lost node. until: when the node was made to fail again, from which on rows are others'."""
+    """Fill the stages of a lost node, and when it was back.
+
+    until: when the node was made to fail again, from which on rows are others'.
+    """
     since = recovery.injected[0]
     later = [
         (row, (max(span[0], since), span[1]))
@@ -306,6 +309,8 @@ def _take_node_stages(recovery: Recovery, nodes: list[tuple[Mapping[str, Any], S
     }
     for stage, spans in signs.items():
         recovery.stages[stage] = next(spans, NEVER)
+    missed = dropwhile(lambda change: change[0]["ready"] == "True", later)
+    recovery.node_back = next((span for row, span in missed if row["ready"] == "True"), NEVER)
 
 
 def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str) -> None:

@@ -58,10 +58,13 @@ def find_queue_stages(changes: list[tuple[Span, str]], injected: Span, until: fl
     return stages
 
 
-def find_topology_stages(changes: list[tuple[Span, str]], injected: Span, until: float) -> dict[str, Span]:
+def find_topology_stages(
+    changes: list[tuple[Span, str]], injected: Span, until: float, node_back: Span = NEVER
+) -> dict[str, Span]:
     """Return when Kueue marked a node of a workload as unhealthy after a failure, and assigned another one.
 
-    An eviction takes the mark away, too, and then no node was assigned in its place.
+    An eviction takes the mark away, too, and so does a node that is Ready again: then no node was assigned in its
+    place. node_back: when the lost node was Ready again. A mark that may have ended only then counts as one of these.
     """
     of_failure = [(span, name) for span, name in changes if injected[0] <= span[1] and span[0] <= until]
     names = [name for _span, name in of_failure]
@@ -70,4 +73,5 @@ def find_topology_stages(changes: list[tuple[Span, str]], injected: Span, until:
     place = names.index(_UNHEALTHY)
     later = of_failure[place + 1 :]
     ended, change = next(((span, name) for span, name in later if name in (_HEALTHY, EVICTED)), (NEVER, ""))
-    return {MARKED: of_failure[place][0], REASSIGNED: ended if change == _HEALTHY else NEVER}
+    assigned = change == _HEALTHY and not ended[1] >= node_back[0]  # node_back may be NaN
+    return {MARKED: of_failure[place][0], REASSIGNED: ended if assigned else NEVER}

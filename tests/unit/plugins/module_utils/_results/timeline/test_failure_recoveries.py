@@ -234,6 +234,14 @@ def test_changes_of_a_node_belong_to_the_failure_before_them() -> None:
     assert isnan(first.stages["detected"][0]) and second.stages["detected"] == (55, 55)
 
 
+def test_a_node_is_back_when_it_is_ready_after_it_was_missed() -> None:
+    rows = [*inject(0, 11, ["a"]), node(12, ready="True"), node(60), node(80, ready="True"), node(90, ready="True")]
+    (found,) = join(rows, {"a": pod(1, 66, "deleted")}, {0: 1}).recoveries
+    assert (found.stages["detected"], found.node_back) == (at(60), at(80))
+    (never,) = join(rows[:-2], {"a": pod(1, 66, "deleted")}, {0: 1}).recoveries
+    assert isnan(never.node_back[0])
+
+
 def test_a_change_that_a_list_found_lies_between_the_failure_and_the_list() -> None:
     rows = [*inject(0, 10, ["a"]), node(55)]
     pods = {"a": pod(1, 12, "deleted")}

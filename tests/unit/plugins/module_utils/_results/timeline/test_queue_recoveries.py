@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
+import json
 from math import inf, isnan
+from pathlib import Path
 
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
+    read_point_failures,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.queue_recoveries import (
     QueueCollector,
     find_queue_stages,
     find_topology_stages,
 )
+from run_directory import RUN, World, write_point
 
 #: Moments and the conditions that are true then: admitted, evicted at 30 s, back in the queue at 35 s, admitted again.
 LIFE = (
@@ -64,6 +71,40 @@ def test_a_node_is_marked_after_the_failure_and_another_one_assigned_when_the_ma
     assert stages == {"marked": (30.0, 30.1), "reassigned": (31.0, 31.1)}
     before = find_topology_stages(life.changes[0], (35.0, 35.0), 40.0)
     assert all(isnan(first) for first, _last in before.values()), "the mark is of an earlier failure"
+
+
+@pytest.mark.parametrize(("back", "assigned"), [(30.5, False), (31.05, False), (40.0, True)])
+def test_a_mark_that_ends_when_the_node_is_back_is_no_new_node(back: float, assigned: bool) -> None:
+    life = marked((1.0, {"admitted"}), (30.0, {"admitted", "node_unhealthy"}), (31.0, {"admitted"}))
+    stages = find_topology_stages(life.changes[0], (20.0, 20.0), 50.0, (back, back))
+    assert stages["marked"] == (30.0, 30.1) and isnan(stages["reassigned"][0]) is not assigned
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_the_failures_of_a_point_say_when_its_node_was_back(tmp_path: Path, returns: bool) -> None:
+    folder = write_point(tmp_path / "000", World(count=2, workers=0))
+    path = folder / "observations.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    pod = next(one for one in records if one["type"] == "event" and one["kind"] == "Pod" and one["index"] == 1)
+    seen = {**pod, "kind": "Workload", "name": "w", "uid": "w", "owners": [], "how": "list", "resource_version": "0"}
+    begin = pod["received"]
+    for one in records:
+        one.get("values", {}).pop("succeeded", None)
+    marks = [{**seen, "received": begin + at, "values": {"node_unhealthy": at == 2}} for at in (0, 2, 4)]
+    written = [json.dumps(one, separators=(",", ":")) + "\n" for one in [*records, *marks]]
+    path.write_text("".join(written))
+    failure = {"number": 0, "target": "n"}
+    node = {"type": "node", "name": "n", "taints": [], "resource_version": "0"}
+    rows = [
+        {"type": "session", "anchor": next(one for one in records if "anchor" in one)["anchor"]},
+        {"type": "inject", "kind": "node_lost", "pods": [{"uid": pod["uid"]}], **failure},
+        {"type": "injected", "sent": begin + 1, "answered": begin + 1, **failure},
+        {**node, "received": begin + 1.5, "ready": "Unknown"},
+        *([{**node, "received": begin + 3, "ready": "True"}] if returns else []),
+    ]
+    (folder / "failures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = read_point_failures(folder, RUN, "000").recoveries
+    assert not isnan(found.stages["marked"][0]) and isnan(found.stages["reassigned"][0]) is returns
 
 
 def test_a_mark_that_an_eviction_ends_is_no_new_node() -> None:
