@@ -31,6 +31,7 @@ class PodReplacements:
         ends = {stage["name"]: stage.get("ends") for stage in (kinds.get(POD) or {}).get("stages") or []}
         self._good = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "succeeded")
         self._bad = sum(bit for name, (bit, _reducers) in known.items() if ends.get(name) == "failed")
+        self._ends = [name for name in known if ends.get(name)]
         self._lost: dict[int, dict[int, SeenObject]] = {}  # row -> id of a pod's record -> the record
 
     def see(self, pod: SeenObject, event: str) -> None:
@@ -38,9 +39,9 @@ class PodReplacements:
         if (pod.stages & self._bad or event == "DELETED") and not pod.stages & self._good:
             self._lost.setdefault(pod.row, {})[id(pod)] = pod
 
-    def has_ended(self, pod: SeenObject) -> bool:
-        """Return whether a pod was seen to succeed or to fail."""
-        return bool(pod.stages & (self._good | self._bad))
+    def shows_end(self, values: Mapping[str, Any]) -> bool:
+        """Return whether an event with these values says that its pod has succeeded or failed."""
+        return any(values.get(name) for name in self._ends)
 
     def settle(self, members: list[int], ended: Callable[[int], bool]) -> dict[int, tuple[int, list[int]]]:
         """Subtract the replaced pods from ``members``; return row -> (former count, stage bits of those replaced).
@@ -129,6 +130,8 @@ class EventReader:
             self._take_own(row, event)
         elif kind == POD:
             self.replacements.see(known, event["event"])
+            if at is not None and not known.ended and self.replacements.shows_end(event["values"]):
+                known.ended = at
         if at is not None:
             if at > known.version:
                 known.version = at
@@ -156,6 +159,7 @@ class EventReader:
                 self._ambiguous[row, place, name] = known
             if kind not in self._own_kinds or self.table.uid[row] != uid:
                 self._add_member(kind, row, event)
+        known.ended = 0  # a pod that was made again under its name has not ended
         self._of_uid[uid] = known
         return known
 
@@ -171,12 +175,13 @@ class EventReader:
         """Return the row that an object not seen before belongs to, by its owners or its index label, else None.
 
         An object that a controller makes for a pod that has ended belongs to none: nobody waits for it. A busy
-        controller makes claims of devices again so, and deletes them.
+        controller makes claims of devices again so, and deletes them. Kinds are watched separately, so that only
+        resourceVersions say what came later; one that is delivered before the pod's end still counts.
         """
-        uid = event["uid"]
+        uid, at = event["uid"], parse_resource_version(event["resource_version"])
         for owner in event["owners"]:
             seen = self._of_uid.get(owner)
-            if seen is not None and self.replacements.has_ended(seen):
+            if seen is not None and at is not None and 0 < seen.ended < at:
                 return None
             row = self._row_of_uid.get(owner) if seen is None else seen.row
             if row is not None:

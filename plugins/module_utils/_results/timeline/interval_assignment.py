@@ -28,12 +28,13 @@ class SeenObject:
     """One object by kind, namespace and name. There are millions of them, hence the slots.
 
     row: of its workload in the table. stages: one bit for each stage that it has reached. version: its latest
-    resourceVersion, 0 before one was seen.
+    resourceVersion, 0 before one was seen. ended: of a pod, the resourceVersion that first showed its end, else 0.
     """
 
     row: int
     stages: int = 0
     version: int = 0
+    ended: int = 0
 
 
 class IntervalAssignment:

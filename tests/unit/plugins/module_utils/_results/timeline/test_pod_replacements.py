@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     pod_lifetimes,
     timeline_builder,
@@ -87,21 +88,58 @@ def test_every_life_is_told_with_how_it_ended(tmp_path) -> None:
         assert pod_lifetimes.midpoint_of_span(one.scheduled) <= pod_lifetimes.midpoint_of_span(one.running)
 
 
+#: A claim that was made before the pod's end counts, also if its watch delivers it later; one made after it does not.
+@pytest.mark.parametrize(("later", "reached"), [(-1, True), (1, False)])
+@pytest.mark.parametrize("end_is_followed", [False, True])
+def test_a_claim_is_of_a_pod_that_had_not_ended_when_it_was_made(tmp_path, later, reached, end_is_followed) -> None:
+    path, records, pods, claim = claims_of_a_point(tmp_path / "000")
+    ended = next(one for one in pods if one["values"].get("succeeded"))
+    version = int(ended["resource_version"])
+    place = records.index(ended) + 1
+    records.insert(place, {**claim(ended, "own", allocated=True), "resource_version": str(version + later)})
+    if end_is_followed:  # such as the removal of a finalizer
+        records.insert(place, {**ended, "resource_version": str(version + 2)})
+    assert allocated_at(path, records) == [False, reached]
+
+
+def test_a_pod_made_again_under_the_name_of_one_that_failed_has_claims(tmp_path) -> None:
+    path, records, pods, claim = claims_of_a_point(tmp_path / "000")
+    ended = next(one for one in pods if one["values"].get("succeeded"))
+    records.remove(ended)
+    version = int(ended["resource_version"])
+    failed = {**ended, "values": {**ended["values"], "succeeded": None, "failed": True}}
+    again = {**pods[0], "uid": "again", "resource_version": str(version + 2)}
+    own = {**claim(again, "own", allocated=True), "resource_version": str(version + 3)}
+    records += [failed, again, {**again, "resource_version": str(version + 4)}, own]
+    assert allocated_at(path, records) == [False, True]
+
+
 def test_a_claim_that_is_made_again_for_a_pod_that_has_ended_is_not_waited_for(tmp_path) -> None:
-    folder = write_point(tmp_path / "000", World(count=2, workers=0))
-    path = folder / "observations.jsonl"
+    path, records, pods, claim = claims_of_a_point(tmp_path / "000")
+    ended = next(one for one in pods if one["values"].get("succeeded"))
+    records.insert(records.index(pods[0]) + 1, claim(pods[0], "first", allocated=True))
+    again = {**claim(ended, "again"), "resource_version": str(int(ended["resource_version"]) + 1)}
+    records.insert(records.index(ended) + 1, again)
+    assert allocated_at(path, records) == [False, True]
+
+
+def claims_of_a_point(folder):
+    """Return observations, their records, the events of the second workload's pod, and what makes a claim of a pod."""
+    path = write_point(folder, World(count=2, workers=0)) / "observations.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     claims = {"stages": [{"name": "allocated", "writer": "scheduler", "depends_on": ["Pod.created"]}]}
     next(one for one in records if one["type"] == "stages")["kinds"]["ResourceClaim"] = claims
     pods = [one for one in records if one["type"] == "event" and one["kind"] == "Pod" and one["index"] == 1]
-    ended = next(one for one in pods if one["values"].get("succeeded"))
 
     def claim(pod, name: str, **values) -> dict:
         own = {"kind": "ResourceClaim", "uid": name, "name": name, "owners": [pod["uid"]], "values": values}
         return {**pod, **own, "event": "ADDED"}
 
-    records.insert(records.index(pods[0]) + 1, claim(pods[0], "first", allocated=True))
-    records.insert(records.index(ended) + 1, claim(ended, "again"))
+    return path, records, pods, claim
+
+
+def allocated_at(path, records) -> list[bool]:
+    """Return for each workload whether all of its claims were allocated."""
     path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records))
-    allocated = timeline_builder.build_timeline(folder, RUN, "000").latest["resourceclaim_allocated"]
-    assert [moment == moment for moment in allocated] == [False, True]
+    allocated = timeline_builder.build_timeline(path.parent, RUN, "000").latest["resourceclaim_allocated"]
+    return [moment == moment for moment in allocated]
