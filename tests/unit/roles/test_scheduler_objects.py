@@ -262,6 +262,15 @@ def test_kueue_has_the_levels_of_the_topology_and_pods_ask_for_one(
     }
 
 
+def test_the_tolerations_of_a_flavor_have_no_empty_texts() -> None:
+    # With these Kueue could not remove its finalizer from a flavor with a topology, as with an empty list.
+    given = [{"key": "a", "operator": "Equal", "value": ""}, {"operator": "Exists", "tolerationSeconds": 3}]
+    flavors = [{"name": "one", "tolerations": given}]
+    (made,) = variables({"scheduler_mode": "kueue", "scheduler_flavors": flavors}, "__scheduler_point_objects")
+    (flavor,) = [one["spec"] for one in made if one["kind"] == "ResourceFlavor"]
+    assert flavor["tolerations"] == [{"key": "a", "operator": "Equal"}, {"operator": "Exists", "tolerationSeconds": 3}]
+
+
 def test_pods_request_gpus_as_a_resource_or_by_claims() -> None:
     def pod(request: str) -> dict[str, Any]:
         (job,) = objects({"scheduler_mode": "job", "scheduler_gpu_request": request, "scheduler_gpus": 2})
