@@ -177,7 +177,7 @@ class CloudAssignments:
         texts: dict[type[quads_errors.QuadsRefused], str] = {
             quads_errors.ServiceDisabled: "the lab's administrators have disabled self-scheduling",
             quads_errors.RoleRefused: f"the role of {self.client.account.username} may not self-schedule: ask the lab",
-            quads_errors.TicketNeeded: ("this server creates no ticket: set the number of yours (option ticket)"),
+            quads_errors.TicketNeeded: "this server creates no ticket: set quads_lease_ticket to the number of yours",
             quads_errors.TicketSystemDown: "no lease was created, the server's ticket system is down: try again later",
         }
         kind, text = type(error), texts.get(type(error), "")
@@ -322,7 +322,7 @@ class HostScheduling:
         left = self.end - self.client.server_now()
         if left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"the lease would last {times.format_approximate_duration(left)}, but min_lifetime is "
+                f"the lease would last {times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
                 f"{times.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
                 " its weekly deadline"
             )

@@ -166,12 +166,12 @@ def conditions_by_preference(
     models: Sequence[str], filters: Mapping[str, Any], prefer: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Return the conditions to try, best first: each preference combined with each model and with ``filters``."""
-    common = dict(render_host_condition(key, value, "filters") for key, value in filters.items())
+    common = dict(render_host_condition(key, value, "quads_lease_filters") for key, value in filters.items())
     combined = []
     for preference in prefer or ({},):
         if not isinstance(preference, Mapping):
-            raise InputError(f"prefer: '{preference}' is not a dictionary of filters")
-        own = dict(render_host_condition(key, value, "prefer") for key, value in preference.items())
+            raise InputError(f"quads_lease_prefer: '{preference}' is not a dictionary of filters")
+        own = dict(render_host_condition(key, value, "quads_lease_prefer") for key, value in preference.items())
         chosen: list[dict[str, str]] = [{"model": model.upper()} for model in models if "model" not in own] or [{}]
         combined += [{**common, **own, **model} for model in chosen]
     return combined

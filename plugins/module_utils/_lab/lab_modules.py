@@ -94,7 +94,7 @@ def _adopt_existing_lease(params: Mapping[str, Any], dry_run: bool, report: Repo
         params["hosts"],
         int(params.get("count") or 0),
         params["exclude"],
-        times.parse_duration(params.get("min_lifetime") or 0, "min_lifetime"),
+        times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
     )
     if file.known["parts"] and not file.adopted and file.known["state"] != "released":
         raise InputError(f"{params['lease_file']} records a lease that was not released: release it before adopting")
@@ -116,8 +116,8 @@ def _absent(params: Mapping[str, Any], dry_run: bool, step: Step, report: Report
                 lease_release.release_assignment(client, params["assignment_id"], params["force"], dry_run, report)
             )
         if not client.account.owner:
-            raise InputError("set username, the owner of the leases")
-        age = times.parse_duration(params["older_than"], "older_than")
+            raise InputError("set quads_lease_username, the owner of the leases")
+        age = times.parse_duration(params["older_than"], "quads_lease_reap_older_than")
         expired = lease_release.terminate_old_leases(client, age, tuple(params["keep"]), dry_run, report)
         if not expired:
             report(f"no lease of {client.account.owner} is older than {times.format_approximate_duration(age)}")
@@ -183,7 +183,7 @@ def _wait_for_machines(
         goal=params["wait_for"],
         timeout=float(params["wait_timeout"]),
         interval=float(params["interval"]),
-        min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "min_lifetime"),
+        min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
         lease_id=lease_id or str(selector.assignment_id or selector.cloud),
         url=params["inventory_url"],
         asked=selector.asked_hosts,

@@ -186,16 +186,16 @@ class Acquisition:
                 self.in_use = True
                 raise quads_errors.LeaseDiffers(
                     f"lease {self.spec.lease_id} exists, part {number} as assignment {assignment.id}, with "
-                    f"{', '.join(wrong)}. A tenant can't change that: release it, or use another lease_id"
+                    f"{', '.join(wrong)}. A tenant can't change that: release it, or use another quads_lease_id"
                 )
 
     def _long_enough(self, lease: Lease) -> None:
         left = lease.seconds_left
         if left is not None and left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.spec.lease_id} ends in {times.format_approximate_duration(left)}, but min_lifetime is "
-                f"{times.format_approximate_duration(self.spec.min_lifetime)}. A lease can't be extended:"
-                " release it and acquire a new one"
+                f"lease {self.spec.lease_id} ends in {times.format_approximate_duration(left)}, but "
+                f"quads_lease_min_lifetime is {times.format_approximate_duration(self.spec.min_lifetime)}. A lease "
+                "can't be extended: release it and acquire a new one"
             )
 
     def _roll_back(self, error: BaseException) -> None:
@@ -250,7 +250,7 @@ def adopt_active_assignment(
     if left is not None and left < min_lifetime:
         raise quads_errors.LeaseTooShort(
             f"{assignment.cloud}, assignment {assignment.id}, ends in"
-            f" {times.format_approximate_duration(left)}, but min_lifetime is "
+            f" {times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
             f"{times.format_approximate_duration(min_lifetime)}",
             held=True,
         )

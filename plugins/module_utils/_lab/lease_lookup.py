@@ -117,7 +117,9 @@ def create_assignment_finder(client: QuadsClient, selector: LeaseSelector) -> Ca
     if numbers:
         return lambda: [found for number in numbers if (found := client.assignment(number))]
     if not client.account.owner:
-        raise InputError(f"lease {selector.lease_id}: set username, its owner")
+        raise InputError(
+            f"lease {selector.lease_id}: set quads_lease_username, in an inventory file username, to its owner"
+        )
     lease_id = check_lease_id(selector.lease_id)
     return lambda: _newest_assignment_per_part(assignments_of_lease(client, lease_id))
 
@@ -151,7 +153,7 @@ def find_selected_leases(
     if selector.lease_id:
         owner = owner or client.account.owner
         if not owner:
-            raise InputError(f"lease {selector.lease_id}: set username or owner, its owner")
+            raise InputError(f"lease {selector.lease_id}: set quads_lease_username, or owner, to its owner")
         assignments = _newest_assignment_per_part(
             assignments_of_lease(client, check_lease_id(selector.lease_id), owner=owner)
         )

@@ -95,7 +95,9 @@ def _lease_ids_of_owner(client: QuadsClient) -> list[str]:
 
 
 def _unknown_lease_id(client: QuadsClient, lease_id: str, hint: str) -> InputError:
-    return InputError(f"lease_id '{lease_id}': {client.url} has never had this lease of {client.account.owner}{hint}")
+    return InputError(
+        f"quads_lease_id '{lease_id}': {client.url} has never had this lease of {client.account.owner}{hint}"
+    )
 
 
 def _seconds_assignment_may_appear(

@@ -95,9 +95,9 @@ class MachineWait:
             raise quads_errors.LeaseTooShort(
                 f"lease {self.lease_id} ends in {times.format_approximate_duration(left)}, but the wait and"
                 " what follows may take "
-                f"{times.format_approximate_duration(needed)} (timeout and min_lifetime). A lease can't be"
-                " extended: release it and acquire "
-                "a new one, or allow less time"
+                f"{times.format_approximate_duration(needed)} (quads_lease_wait_timeout and"
+                " quads_lease_min_lifetime). A lease can't be extended: release it and acquire a new one, or allow less"
+                " time"
             )
 
     def _reached(self, lease: Lease) -> list[str]:

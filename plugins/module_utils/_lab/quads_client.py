@@ -60,7 +60,10 @@ def base_url(api_url: str) -> str:
     """Return the URL of the API, from a server's URL with or without its path. Raises InputError."""
     parts = urlsplit(api_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"api_url: '{api_url}' is not the URL of a QUADS server, such as https://quads.example.com")
+        raise InputError(
+            f"'{api_url}' is not the URL of a QUADS server, such as https://quads.example.com: set "
+            "quads_lease_api_url, in an inventory file api_url"
+        )
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path if path.endswith(API) else path + API}"
 
@@ -184,7 +187,10 @@ class QuadsClient(HttpClient):
         """POST with a token; log in again once if it is refused, as happens after 4 h 20 min."""
         user = self.account
         if not self._token and not user.password:
-            raise InputError("this requires credentials: set password, or api_token if the server supports API tokens")
+            raise InputError(
+                "this requires credentials: set quads_lease_password, or quads_lease_api_token if the server supports "
+                "API tokens"
+            )
         for renewed in (False, True):
             if not self._token:
                 self.log_in()
@@ -287,7 +293,9 @@ class QuadsClient(HttpClient):
         """
         user = self.account
         if user.api_token:
-            raise InputError("api_token belongs to a registered user: set password to register one")
+            raise InputError(
+                "quads_lease_api_token belongs to a registered user: set quads_lease_password to register one"
+            )
         try:
             self.log_in()
             return False

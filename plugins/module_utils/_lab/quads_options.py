@@ -53,18 +53,18 @@ def account_from_params(params: Mapping[str, Any], secret: bool) -> QuadsAccount
     base_url(params["api_url"])
     username = params.get("username") or ""
     if params.get("password") and params.get("api_token"):
-        raise InputError("password and api_token are both set: omit one")
+        raise InputError("quads_lease_password and quads_lease_api_token are both set: omit one")
     if secret and not (params.get("password") or params.get("api_token")):
         raise InputError(
-            "acquiring and releasing machines requires credentials: set password, or api_token if the server supports "
-            "API tokens"
+            "acquiring and releasing machines requires credentials: set quads_lease_password, or "
+            "quads_lease_api_token if the server supports API tokens"
         )
     if secret and "@" not in username:
-        raise InputError(f"username '{username}': set the full e-mail address with which you log in")
+        raise InputError(f"quads_lease_username '{username}': set the full e-mail address with which you log in")
     if secret and params["api_url"].strip().startswith("http://") and params.get("validate_certs", True):
         raise InputError(
-            f"api_url {params['api_url']}: credentials are not sent over http://. Use https://, or allow it with "
-            "validate_certs=false"
+            f"quads_lease_api_url {params['api_url']}: credentials are not sent over http://. Use https://, or allow "
+            "it with quads_lease_validate_certs=false"
         )
     return QuadsAccount(
         api_url=params["api_url"],
@@ -207,7 +207,7 @@ class LeaseSpec:
             wipe=bool(params.get("wipe", True)),
             cc_users=tuple(params.get("cc_users") or ()),
             ticket=str(params.get("ticket") or ""),
-            min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "min_lifetime"),
+            min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
             max_hosts=int(params.get("max_hosts") or 10),
             split=bool(params.get("split", False)),
             rollback=bool(params.get("rollback", True)),
@@ -219,21 +219,26 @@ class LeaseSpec:
     def check(self) -> None:
         """Raise InputError for options that no server can fulfil."""
         if self.hosts and self.count and self.count != len(self.hosts):
-            raise InputError(f"count is {self.count}, but hosts has {len(self.hosts)} names: omit count")
+            raise InputError(
+                f"quads_lease_count is {self.count}, but quads_lease_hosts has {len(self.hosts)} names: omit the count"
+            )
         if not self.wanted:
-            raise InputError("set count, the number of machines, or hosts, their names")
+            raise InputError("set quads_lease_count, the number of machines, or quads_lease_hosts, their names")
         if self.min_count > self.wanted:
-            raise InputError(f"min_count {self.min_count} is more than the {self.wanted} requested hosts")
+            raise InputError(f"quads_lease_min_count {self.min_count} is more than the {self.wanted} requested hosts")
         if min(self.count, self.min_count) < 0 or self.max_hosts < 1:
-            raise InputError("count, min_count and max_hosts can't be negative, and max_hosts not 0")
+            raise InputError("quads_lease_count, _min_count and _max_hosts can't be negative, and _max_hosts not 0")
         both = sorted(set(self.hosts) & set(self.exclude))
         if both:
-            raise InputError(f"{', '.join(both)}: named in hosts and in exclude")
+            raise InputError(f"{', '.join(both)}: named in quads_lease_hosts and in quads_lease_exclude")
         if self.wanted > self.max_hosts and not self.split:
             raise InputError(
                 f"{self.wanted} hosts don't fit into one assignment: the server accepts at most {self.max_hosts} "
-                f"(max_hosts). Request fewer, or let split=true distribute them over {len(self.sizes)} assignments, "
-                "each of which is a cloud with separate networks and counts towards your quota"
+                f"(quads_lease_max_hosts). Request fewer, or let quads_lease_split=true distribute them over "
+                f"{len(self.sizes)} assignments, each of which is a cloud with separate networks and counts "
+                "towards your quota"
             )
         if len(self.sizes) > 1 and (self.cloud or self.vlan):
-            raise InputError(f"cloud and vlan can't apply to {len(self.sizes)} assignments: omit them")
+            raise InputError(
+                f"quads_lease_cloud and quads_lease_vlan can't apply to {len(self.sizes)} assignments: omit them"
+            )

@@ -62,7 +62,8 @@ def check_lease_id(lease_id: str) -> str:
     """Return the lease id. Raises InputError for an invalid one."""
     if not re.fullmatch(LEASE_ID, lease_id):
         raise InputError(
-            f"lease_id '{lease_id}' is invalid: it needs 6 to 40 characters of a-z, 0-9 and -, without a leading -"
+            f"quads_lease_id '{lease_id}' is invalid: it needs 6 to 40 characters of a-z, 0-9 and -, without a leading "
+            "-"
         )
     return lease_id
 

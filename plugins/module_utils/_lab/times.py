@@ -67,7 +67,7 @@ def describe_end(stamp: str | None) -> str:
     """Return an end of a lease for people; one without a zone (see Lease.view) is called that."""
     if stamp is None or stamp.endswith("Z"):
         return str(stamp)
-    return f"{stamp} by the server's clock, whose time zone is unknown (utc_offset sets it)"
+    return f"{stamp} by the server's clock, whose time zone is unknown (quads_lease_utc_offset sets it)"
 
 
 def format_server_local_time(when: float, ahead: float) -> str:

@@ -349,7 +349,7 @@ def test_a_ticket_system_that_is_down_is_told_and_nothing_is_left(new_lab):
 
 def test_a_server_without_tickets_says_what_it_needs_by_its_version(new_lab):
     lab = new_lab(tickets=False)
-    with pytest.raises(quads_errors.TicketNeeded, match="option ticket"):
+    with pytest.raises(quads_errors.TicketNeeded, match="set quads_lease_ticket"):
         lab.acquire()
     with pytest.raises(quads_errors.TicketRefused, match="can't self-schedule at all"):
         lab.acquire(ticket="12345")
@@ -367,7 +367,7 @@ def test_a_deadline_that_is_past_gives_the_cloud_back(new_lab):
 
 
 def test_a_lease_that_would_be_too_short_is_given_back_after_the_first_host(lab):
-    with pytest.raises(quads_errors.LeaseTooShort, match="min_lifetime is 2 d 12 h"):
+    with pytest.raises(quads_errors.LeaseTooShort, match="quads_lease_min_lifetime is 2 d 12 h"):
         lab.acquire(count=3, min_lifetime="60h")  # 45 hours are left to the deadline
     assert len(lab.simulator.schedules) == 1
     assert lab.active() == []

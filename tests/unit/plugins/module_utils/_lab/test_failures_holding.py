@@ -37,7 +37,9 @@ def test_work_that_does_not_fit_into_the_lease_is_refused_since_it_cannot_be_ext
 
 def test_a_lease_that_is_held_and_too_short_for_the_work_is_refused_and_stays(lab):
     lab.acquire()
-    with pytest.raises(quads_errors.LeaseTooShort, match="min_lifetime is 2 d 12 h. A lease can't be extended"):
+    with pytest.raises(
+        quads_errors.LeaseTooShort, match="quads_lease_min_lifetime is 2 d 12 h. A lease can't be extended"
+    ):
         lab.acquire(min_lifetime="60h")
     assert lab.active() == [1]
 

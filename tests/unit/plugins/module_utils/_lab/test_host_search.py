@@ -88,7 +88,7 @@ def test_a_condition_that_the_server_cannot_answer_is_refused_before_a_request(l
         with pytest.raises(InputError) as caught:
             lab.acquire(**how)
         assert message in str(caught.value)
-        assert str(caught.value).startswith(next(iter(how)))
+        assert str(caught.value).startswith(f"quads_lease_{next(iter(how))}: ")
     assert lab.wire.calls == []
 
 

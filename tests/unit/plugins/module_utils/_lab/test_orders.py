@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors, quads_options
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import earliest_active_schedule
 from quads_simulator import cron
 from quads_simulator import lab as labs
 
 NAMES = labs.host_names()
 LEASE = "t1121-abcdef"
+ROOT = Path(__file__).resolve().parents[5]
+SETTINGS = yaml.safe_load((ROOT / "roles/quads_lease/defaults/main.yml").read_text(encoding="utf-8"))
+ACCOUNT = {"api_url": "https://quads.example.com", "username": "joe@example.com", "password": "x"}
 
 
 def test_more_hosts_than_an_assignment_holds_are_refused_or_split(lab):
@@ -71,3 +79,46 @@ def test_check_mode_only_reads(lab):
     lab.acquire(dry=True, count=3)
     assert {call.method for call in lab.wire.calls} == {"GET"}
     assert cron.holders(lab.simulator, lab.simulator.clock.now()) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"count": 2, "hosts": ["a"]}, ["count", "hosts"]),
+        ({"count": 0}, ["count", "hosts"]),
+        ({"min_count": 3}, ["min_count"]),
+        ({"hosts": ["a"], "exclude": ["a"], "count": 0}, ["hosts", "exclude"]),
+        ({"count": 12}, ["max_hosts", "split"]),
+        ({"count": 12, "split": True, "vlan": 1150}, ["cloud", "vlan"]),
+        ({"min_lifetime": "soon"}, ["min_lifetime"]),
+        ({"lease_id": "-"}, ["id"]),
+        ({"prefer": ["R650"]}, ["prefer"]),
+    ],
+)
+def test_a_request_is_refused_in_the_words_of_its_settings(given: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        quads_options.LeaseSpec.from_params({"lease_id": LEASE, "count": 2, **given})
+    assert re.findall(r"quads_lease_(\w+)", str(caught.value)) == named
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"api_url": "quads.example.com"}, ["api_url"]),
+        ({"api_url": "http://quads.example.com"}, ["api_url", "validate_certs"]),
+        ({"username": "joe"}, ["username"]),
+        ({"password": ""}, ["password", "api_token"]),
+        ({"api_token": "x"}, ["password", "api_token"]),
+    ],
+)
+def test_an_account_is_refused_in_the_words_of_its_settings(given: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        quads_options.account_from_params({**ACCOUNT, **given}, secret=True)
+    assert re.findall(r"quads_lease_(\w+)", str(caught.value)) == named
+
+
+def test_messages_on_a_lab_name_settings_that_exist() -> None:
+    sources = sorted((ROOT / "plugins/module_utils/_lab").glob("*.py"))
+    named = {name for path in sources for name in re.findall(r"quads_lease_\w+", path.read_text(encoding="utf-8"))}
+    assert len(named) > 10
+    assert named <= set(SETTINGS)

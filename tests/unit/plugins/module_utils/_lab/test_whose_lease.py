@@ -67,7 +67,7 @@ def test_the_end_of_an_adopted_lease_is_not_called_utc_while_the_zone_is_unknown
 def test_a_mistyped_lease_id_is_an_error_at_once_that_names_the_lease(lab, typed):
     lab.acquire()
     before = lab.simulator.clock.now()
-    with pytest.raises(InputError, match=f"lease_id '{typed}': .* has never had .*; did you mean '{LEASE}'"):
+    with pytest.raises(InputError, match=f"quads_lease_id '{typed}': .* has never had .*; did you mean '{LEASE}'"):
         refuse_mistyped_lease_id(lab.client(), typed)
     assert lab.simulator.clock.now() - before < 5
 
