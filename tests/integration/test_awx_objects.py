@@ -70,6 +70,11 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
 
     again = call(awx, tmp_path)
     assert again.code == 0 and " changed=0 " in again.flat(), again.output
+    assert "Nothing changed: AWX has all objects of seatrial" in again.flat()
+    said = made.flat()
+    assert "Created or changed: execution environment, project, inventory, credential type seatrial cluster, " in said
+    for kind in (f"job template {run} give back", f"workflow {run} workflow", f"schedule {run} nightly"):
+        assert kind in said.partition("Created or changed: ")[2]
 
     # Both nodes of a workflow know the run by what AWX renders in the same way for both of them.
     jobs = {name: variables(stand_in.launch("job_templates", name, {})) for name in (run, f"{run} give back")}
@@ -128,7 +133,7 @@ def test_absent_removes_what_projects_had_that_are_not_listed_any_more_and_says_
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"awx_objects_repository": "https://git.example/other.git"}, "Project update failed"),
+        ({"awx_objects_repository": "https://git.example/other.git"}, ": update 4 of project seatrial. Its output"),
         ({"awx_objects_image": ""}, "awx_objects_image is empty"),
         ({"awx_objects_questions": {"fine_tuning": ["fine_tuning_cuont"]}}, "unknown setting 'fine_tuning_cuont'"),
     ],

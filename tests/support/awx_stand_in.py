@@ -151,7 +151,10 @@ class AwxStandIn:
         good = project["scm_url"] in self.repositories
         project.update(status="successful" if good else "failed", scm_revision=self.revision if good else "")
         done = {"name": project["name"], "failed": not good, "finished": "now", "scm_revision": project["scm_revision"]}
-        return self.create("project_updates", {**done, "status": project["status"], "event_processing_finished": True})
+        done |= {"status": project["status"], "event_processing_finished": True}
+        update = self.create("project_updates", done)
+        project["last_update"] = {name: update[name] for name in ("id", "status", "failed")}
+        return update
 
     def _stored(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
         known = DEFAULTS.get(endpoint, {})
@@ -159,7 +162,8 @@ class AwxStandIn:
 
     def _shown(self, endpoint: str, one: dict[str, Any]) -> dict[str, Any]:
         related = {name: f"{one['url']}{name}/" for name in ("survey_spec", "update", "launch")}
-        return {**one, "related": related, "summary_fields": {}}
+        summary = {name: one[name] for name in ("last_update",) if name in one}
+        return {**one, "related": related, "summary_fields": summary}
 
     def _refused(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
         if endpoint == "job_templates":
