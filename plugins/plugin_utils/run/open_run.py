@@ -128,7 +128,7 @@ class SettingsSession:
         A caller of such a session knows only the name, so it may not know whether the run was ever opened.
         """
         directory = run_directory.given_name(self.context.project, name)
-        settings = self.context.effective(self.context.request()).settings
+        settings = self.context.settings_to_find_run(set(chosen) <= interrupted_run.GIVING_BACK)
         parent = Path(settings["run_artifacts_dir"])
         there = (parent / directory / "request.yml").exists()
         if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
@@ -140,6 +140,7 @@ class SettingsSession:
             return self._open(chosen, directory)
         if there:
             return self._continue(str(parent / directory), chosen)
+        self.context.request()  # refuses a preset that was left out: it may have set another folder
         if not parent.is_dir():
             raise InputError(f"run_name={name}: {parent} (run_artifacts_dir) does not exist, so the run can't be found")
         why = f"There is no run {directory} in {parent}: it was never opened, so it holds nothing."

@@ -137,6 +137,15 @@ def _refuse_edited_presets(
             )
 
 
+def _is_usable_preset(name: str, known: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a preset exists, and all that it extends."""
+    try:
+        list(changes_of_preset(known, name))
+    except SettingsError:
+        return False
+    return True
+
+
 def request_of_new_run(
     project: str, variables: Mapping[str, Any], extra: Mapping[str, Any], base: Mapping[str, Any], catalogue: Catalogue
 ) -> RequestedSettings:
@@ -249,6 +258,22 @@ class SettingsContext:
         profiles = self.render(self.variables.get("cluster_profiles") or {}, self.defaults)[0]
         preset_definitions.check_profiles(profiles, preset_definitions.preset_names_of_all(self.variables))
         return request_of_new_run(self.project, self.variables, self.extra, self.defaults, self.catalogue)
+
+    def settings_to_find_run(self, gives_back: bool) -> dict[str, Any]:
+        """Return the settings of a session that knows the name of its run, but not its folder.
+
+        A session that only gives back leaves out presets that are refused, and does not check profiles: the run may
+        have been opened by an earlier version. Any other raises InputError for them.
+        """
+        if not gives_back:
+            return self.effective(self.request()).settings
+        known = preset_definitions.definitions_by_name(
+            preset_definitions.presets_of_project(self.variables, self.project)
+        )
+        names = [name for name in preset_names(self.variables.get("preset")) if _is_usable_preset(name, known)]
+        variables = {**self.variables, "preset": names}
+        request = request_of_new_run(self.project, variables, self.extra, self.defaults, self.catalogue)
+        return self.effective_of_known(request)[0].settings
 
     def templates(self) -> dict[str, set[str]]:
         """Return the templates that role defaults, the inventory, presets and ``-e`` give to each setting."""

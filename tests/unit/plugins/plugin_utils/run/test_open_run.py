@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -605,6 +606,36 @@ def test_a_run_has_the_name_that_was_given_to_it_and_another_job_gives_it_back_b
     assert Path(opened["run_dir"]) == tmp_path / "runs" / "fine_tuning-awx-42"
     back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, preset="small").begin()
     assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
+
+
+@pytest.mark.parametrize(
+    "presets", [{}, {"small": {"extends": "gone"}}, {"small": {"fine_tuning_cout": 1}}], ids=["gone", "extends", "sets"]
+)
+def test_a_run_is_given_back_by_its_name_although_its_preset_is_refused_today(
+    tmp_path: Path, presets: dict[str, Any]
+) -> None:
+    opened = session(tmp_path, extra={"run_name": "awx-42"}, preset="small").begin()
+    later = {"preset": "small", "fine_tuning_presets": presets, "cluster_profiles": {"metal": "gone"}}
+    back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, **later).begin()
+    assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
+    with pytest.raises(InputError, match="no project has a preset 'gone'"):
+        session(tmp_path, ["report"], {"run_name": "awx-42"}, **later).begin()
+
+
+def test_a_run_that_is_given_back_by_its_name_is_sought_where_its_preset_puts_it(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+
+    def beginning(tags: list[str], presets: dict[str, Any]) -> dict[str, Any]:
+        one = session(tmp_path, tags, preset="mine", run_name="7", fine_tuning_presets=presets)
+        one.context = replace(one.context, extra={})  # not even the folder
+        return one.begin()
+
+    presets = {"mine": {"run_artifacts_dir": str(tmp_path / "mine")}}
+    opened = beginning(["all"], presets)
+    assert Path(opened["run_dir"]).parent == tmp_path / "mine"
+    assert beginning(["cleanup", "release"], presets)["run_id"] == opened["run_id"]
+    with pytest.raises(InputError, match="unknown preset 'mine'"):  # and not: this run was never opened
+        beginning(["cleanup", "release"], {})
 
 
 def test_the_name_of_a_run_may_be_a_number_or_a_template(tmp_path: Path) -> None:
