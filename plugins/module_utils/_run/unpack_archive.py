@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
-#: Bytes of the disk that an archive leaves free.
+#: Bytes of the disk that a large archive leaves free; a smaller one leaves as much as it unpacks to.
 LEAST_FREE = 2**30
 #: First bytes of compressed data -> what opens it.
 _COMPRESSED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
@@ -134,6 +134,6 @@ def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0)
     if total > MOST_BYTES:
         raise DataError(f"{name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
     free = shutil.disk_usage(folder).free
-    if total - written > free - LEAST_FREE:
-        have = f"{free / 2**30:.1f} GiB are free where it is unpacked"
-        raise DataError(f"{name}: it unpacks to {total / 2**30:.1f} GiB or more, and {have}")
+    if total - written > free - min(LEAST_FREE, total):
+        needed, have = (formats.format_with_unit(size / 2**20, "MiB") for size in (total, free))
+        raise DataError(f"{name}: it unpacks to {needed} or more, and {have} are free in {folder}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tarfile
 import tempfile
@@ -105,11 +106,37 @@ def test_links_in_an_archive_are_refused_by_name(tmp_path: Path) -> None:
         unpacked((tmp_path / "x.zip").read_bytes())
 
 
+def leave_free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=size))
+
+
 @pytest.mark.parametrize("kind", [".tar.gz", ".zip"])
 def test_an_archive_that_would_fill_the_disk_is_refused(
     archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    usage = shutil.disk_usage("/")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=2**30 - 1))
-    with pytest.raises(DataError, match="1.0 GiB are free"):
+    leave_free(monkeypatch, 1000)  # its files have 543 bytes, and as many stay free
+    with pytest.raises(DataError, match=r"it unpacks to 0\.0\d+ MiB or more, and 0\.00095 MiB are free in /"):
         unpacked(archives[kind])
+
+
+def test_a_large_archive_leaves_a_part_of_the_disk_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = tarfile.TarInfo("points/001/ledger.jsonl")
+    entry.size = 2**31
+    archive = tmp_path / "run.tar"
+    archive.write_bytes(entry.tobuf())
+    with archive.open("r+b") as stream:  # a file with a hole, which takes no room
+        stream.truncate(2**31 + 2 * tarfile.RECORDSIZE)
+    leave_free(monkeypatch, 2**31 + 2**30 - 1)
+    words = f"it unpacks to 2,048 MiB or more, and 3,072 MiB are free in {tmp_path / 'out'}"
+    with pytest.raises(DataError, match=words):
+        unpack_archive(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ".tar"])
+def test_a_small_archive_is_unpacked_on_a_small_disk(
+    archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    leave_free(monkeypatch, 2**20)
+    whole = gzip.decompress(archives[".tar.gz"]) if kind == ".tar" else archives[kind]
+    assert unpacked(whole) == CONTENT
