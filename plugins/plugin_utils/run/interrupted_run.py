@@ -13,7 +13,7 @@ queue nor the terminal therefore does the same if the main thread has not come t
 signal, and then ends the process.
 
 If this process is killed, the kernel sends SIGTERM to its workers: one that writes a result to a queue that nobody
-reads would otherwise wait for ever.
+reads would otherwise wait for ever. It passes the signal on to the module that it runs.
 """
 
 from __future__ import annotations
@@ -136,8 +136,11 @@ class RunWatch:
 
     def _end_worker_with_parent(self) -> None:
         """Let the kernel end this worker if ansible-playbook is killed. Called in each process that it forks."""
-        if os.getppid() == self._pid:  # not in a process that a worker has forked
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != self._pid:  # a worker has forked this process
+            return
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != self._pid:  # killed before the kernel was asked
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def note(self, action: str, result: Mapping[str, Any]) -> None:
         """Record the result of a task that opens or closes a run."""

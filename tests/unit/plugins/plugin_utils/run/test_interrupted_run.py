@@ -274,6 +274,37 @@ worker.join()
     assert not left
 
 
+def test_a_worker_that_is_forked_while_ansible_is_killed_ends_too(tmp_path: Path) -> None:
+    number = tmp_path / "worker"
+    program = f"""
+import multiprocessing, os, pathlib, signal, time
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+prctl, parent = interrupted_run._prctl, os.getpid()
+def prctl_too_late(*given):
+    path = pathlib.Path({str(number)!r})
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").rename(path)
+    os.kill(parent, signal.SIGKILL)
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    return prctl(*given)
+interrupted_run._prctl = prctl_too_late
+interrupted_run.RunWatch(print).install()
+worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+worker.start()
+worker.join()
+"""
+    subprocess.run([sys.executable, "-c", program], env=IMPORTS, timeout=60, check=False)
+    worker = int(number.read_text())
+    deadline = time.monotonic() + 20
+    while processes.start_ticks_of(worker) is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = processes.start_ticks_of(worker) is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+    assert not left
+
+
 def test_a_terminal_that_takes_no_output_does_not_stop_giving_back(run_dir: Path) -> None:
     script = """
 import sys
