@@ -125,17 +125,27 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
                 "uuid": own,
                 "settings": settings,
                 "labels": labels,
-                **{key: kpi.get(key) for key in ("name", "value", "at_least", "unit", "direction", "help")},
+                **{key: kpi.get(key) for key in ("name", "unit", "direction", "help")},
                 **{key: kpi.get(key) for key in ("n", "of", "simulated")},
                 "kpi_labels": flatten_labels(kpi.get("labels") or {}),
                 "note": kpi.get("note"),
-                "interval": _interval_ends_document(kpi.get("interval")),
-                "confidence": _interval_ends_document([kpi["confidence"]["low"], kpi["confidence"]["high"]])
-                if kpi.get("confidence")
-                else None,
+                **_value_and_bounds_document(kpi),
             }
             entries.append(("kpis", f"{own}:{kpi['name']}", document))
     return [*entries, ("runs", run.id, {**of_run, "whole": True})]
+
+
+def _value_and_bounds_document(kpi: Mapping[str, Any]) -> dict[str, Any]:
+    value, confidence = kpi.get("value"), kpi.get("confidence")
+    if value is not None and not isfinite(value):
+        # It was computed wrongly, so its bounds bound nothing. Without a value, they would be read as what is known.
+        return dict.fromkeys(("value", "at_least", "interval", "confidence"))
+    return {
+        "value": value,
+        "at_least": kpi.get("at_least"),
+        "interval": _interval_ends_document(kpi.get("interval")),
+        "confidence": _interval_ends_document([confidence["low"], confidence["high"]]) if confidence else None,
+    }
 
 
 def _interval_ends_document(of: Any) -> dict[str, Any] | None:

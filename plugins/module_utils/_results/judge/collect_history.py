@@ -131,7 +131,7 @@ class RunHistory:
         return tuple(run_value(run, kpis) for run, kpis in runs.items())
 
     def coverage(self, point: str, name: str, unit: str) -> HistoryCoverage:
-        """Return how many past runs have a KPI of a matrix point in this unit, and why the others do not."""
+        """Return how many past runs have a KPI of a matrix point in this unit, and why others, or attempts, do not."""
         reasons: dict[str, set[str]] = {}
         known: set[str] = set()
         for past in self.points.get(point, ()):
@@ -147,6 +147,8 @@ class RunHistory:
                 continue
             reasons.setdefault(reason, set()).add(past.run.run)
         counts = {reason: len(runs - known) for reason, runs in reasons.items() if runs - known}
+        parts = {f"in part (attempts {reason})": len(runs & known) for reason, runs in reasons.items() if runs & known}
+        counts |= parts
         every = known.union(*reasons.values())
         return HistoryCoverage(frozenset(known), len(every), ", ".join(f"{n} {why}" for why, n in counts.items()))
 

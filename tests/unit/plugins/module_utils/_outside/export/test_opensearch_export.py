@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import kpis_by_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from scripted_server import ScriptedServer
 
 CREATED: dict[str, Any] = {"index": {"result": "created", "status": 201}}
@@ -78,6 +81,20 @@ def test_documents_for_which_there_was_no_room_are_sent_again_alone(pauses: list
     assert second[1]["value"] is None  # JSON has no infinity
     last = [json.loads(line) for line in server.asked[-1].body.splitlines()]
     assert last[1] == {"whole": True}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_a_figure_that_is_not_finite_is_exported_without_the_bounds_of_an_unknown_one(value: float | None) -> None:
+    bounds = {"at_least": 3.0, "interval": [3.0, None], "confidence": {"low": 2.0, "high": 4.0}}
+    point = Point("000", Path("x"), {"uuid": "u"}, all_settings={})
+    point.kpis = [{"name": "a", "value": value, "unit": "s", **bounds}]
+    run = Run(Path("x"), {"id": "t1121-abcdef", "started": "2026-11-25T10:00:00.000Z"}, points=[point])
+    (document,) = (
+        one for kind, _id, one in opensearch_export.run_and_kpi_documents(run, {}, "valid") if kind == "kpis"
+    )
+    assert document["value"] is None
+    assert kpis_by_name([document], "index")["a"].at_least == (3.0 if value is None else None)
+    assert document["confidence"] == ({"low": 2.0, "high": 4.0} if value is None else None)
 
 
 def test_refused_documents_are_counted_and_the_run_stays_marked(pauses: list[float]) -> None:

@@ -143,6 +143,18 @@ def test_the_last_attempt_of_a_past_run_counts_and_the_mean_of_one_that_repeats(
     assert values(collect(top), top) == ([pytest.approx(value)], [5.0])
 
 
+def test_an_attempt_of_a_past_run_that_has_no_finite_value_is_said(tmp_path: Path) -> None:
+    write_past_run(tmp_path, 1, 1.0)
+    past = write_past_run(tmp_path, 2, 2.0, points=("001", "001-2"), repeats=True)
+    path = past / "points" / "001-2" / "kpis.json"
+    files.write_json(path, {**files.read_json(path), "kpis": [kpi(float("nan"))]})
+    top = write_past_run(tmp_path, 3, 3.0)
+    found = collect(top)
+    coverage = found.coverage("001", "time_to_running_p95", "s")
+    assert (values(found, top)[0], coverage.runs_of_text) == ([1.0, 2.0], "2 of 2 runs")
+    assert coverage.why == "1 in part (attempts in which time_to_running_p95 has no finite value)"
+
+
 @pytest.mark.parametrize(
     ("values_", "mean"), [((2.0, 8.0), 4.0), ((0.0, 8.0), 4.0), ((None, 3.0), 3.0), ((None, None), None)]
 )
