@@ -21,7 +21,7 @@ from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kp
 from .request_figures import RequestFigures
 
 FIRST, LAST = "first_token", "last_token"
-SLO = "serving_slo"
+SLO, METRICS_URL = "serving_slo", "serving_metrics_url"
 #: Key of the SLO -> its name in sentences.
 LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "stall": "stall", "total": "total"}
 #: The time between the first end and the last request counts, unless it is a smaller share of that since the first.
@@ -323,6 +323,10 @@ def server_mean(data: PointData, metric: str, ours: str = "") -> KpiValue:
     ours: the stage that ends the same time. Its mean since sending, over the requests that succeeded, is shown, too.
     """
     figures = needed_requests(data)
+    if (pods := _pods_behind_urls(data, figures)) > len(figures.servers):
+        known = formats.format_count(len(figures.servers), "address", "addresses")
+        note = f"{pods} servers share {known}, so /metrics before and after are not of the same: set {METRICS_URL}"
+        return KpiValue(None, 0, data.of, note=note)
     total, count = (_server_increase(figures.servers, f"{metric}_{part}") for part in ("sum", "count"))
     if not count:
         return KpiValue(None, 0, data.of, note=f"the servers do not report {metric}")
@@ -337,6 +341,19 @@ def server_mean(data: PointData, metric: str, ours: str = "") -> KpiValue:
             than = "more" if mean >= value else "less"
             note = f"our mean is {formats.format_duration(mean)}, {more} {than}, over {len(own):,} requests"
     return KpiValue(value, int(count), int(count), note=note, labels={"metric": metric}, **data.provenance(LAST))
+
+
+def _pods_behind_urls(data: PointData, figures: RequestFigures) -> int:
+    """Return how many pods can have answered for the servers: those deployed, or those that were ready meanwhile.
+
+    0 if that is unknown, and if the user has named the servers whose metrics are read.
+    """
+    settings = point_settings(data)
+    if settings.get(METRICS_URL):
+        return 0
+    deployed = int(settings.get("serving_replicas") or 0) if figures.deployment else 0
+    watched = {change["pod"] for change in figures.scale if change["type"] == "pod" and change["stage"] == "ready"}
+    return max(deployed, len(watched))
 
 
 def _server_increase(servers: Sequence[Mapping[str, Any]], name: str) -> float:

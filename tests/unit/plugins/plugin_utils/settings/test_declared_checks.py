@@ -160,6 +160,10 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
         ({"serving_deploy": "/nowhere"}, "serving_deploy is /nowhere: this folder lacks server.yml"),
         ({"serving_deploy": str(SERVING / "files/servers/deployment")}, ""),
         (
+            {"serving_deploy": "tiny_model", "serving_image": "a", "cluster_provider": "existing"},
+            "serving_deploy is tiny_model: only rehearsal clusters have the image of the tiny model",
+        ),
+        (
             {"serving_deploy": "tiny_model", "serving_image": "a", **REHEARSAL},
             "serving_deploy is tiny_model: a rehearsal cluster has the tiny model only with component training-image",
         ),

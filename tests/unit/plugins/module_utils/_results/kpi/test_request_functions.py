@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
-from request_files import request, write_requests
+from request_files import START, request, write_requests
 
 ROLES = Path(__file__).parents[6] / "roles"
 DEFINITIONS = [
@@ -24,12 +24,12 @@ SLO = "serving_slo: {ttft: 0.2, tpot: 0.05, share: 0.95}\n"
 FAILED = {"outcome": "failed", "first_token": None, "last_token": None, "times": [], "output_tokens": 0, "chunks": 0}
 
 
-def figures(tmp_path, records, offsets, steps=(), settings=SLO, server=None, **options):
+def figures(tmp_path, records, offsets, steps=(), settings=SLO, servers=(), **options):
     """Return the KPIs of a point with these requests, by name, and the first sentence."""
     folder = write_requests(tmp_path / "points" / "001", records, offsets, steps, **options)
     (folder / "settings.yml").write_text(settings)
-    if server:
-        (folder / "server.json").write_text(json.dumps({"servers": [server]}))
+    if servers:
+        (folder / "server.json").write_text(json.dumps({"servers": servers}))
     write_timeline.write_timeline(str(tmp_path))
     write_kpis.write_kpis(str(tmp_path), DEFINITIONS)
     run = run_reader.read_run_directory(tmp_path)
@@ -288,10 +288,44 @@ def test_the_servers_own_mean_stands_beside_ours_with_the_difference(tmp_path):
     name = "vllm:time_to_first_token_seconds"
     before = {f'{name}_sum{{model="a"}}': 1.0, f'{name}_count{{model="a"}}': 10.0}
     after = {f'{name}_sum{{model="a"}}': 1.0 + 40 * 0.08, f'{name}_count{{model="a"}}': 50.0}
-    kpis, _answer = figures(tmp_path, *steady(), server={"url": "http://a", "before": before, "after": after})
+    kpis, _answer = figures(tmp_path, *steady(), servers=[{"url": "http://a", "before": before, "after": after}])
     assert kpis["server_ttft_mean"]["value"] == pytest.approx(0.08)
     assert kpis["server_ttft_mean"]["note"] == "our mean is 100 ms, 20 ms more, over 40 requests"
     assert "do not report" in kpis["server_queue_mean"]["note"]
+
+
+TTFT = "vllm:time_to_first_token_seconds"
+SERVER = {"before": {}, "after": {f"{TTFT}_sum": 3.2, f"{TTFT}_count": 40.0}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "urls", "known"),
+    [
+        ("serving_replicas: 1", ["http://service"], True),
+        ("serving_replicas: 2", ["http://service"], False),
+        ("serving_replicas: 2", ["http://a", "http://b"], True),
+        ("{serving_replicas: 2, serving_metrics_url: 'http://a'}", ["http://a"], True),
+    ],
+)
+def test_metrics_of_several_servers_behind_one_address_are_no_figure(tmp_path, settings, urls, known):
+    folder = tmp_path / "points" / "001"
+    folder.mkdir(parents=True)
+    (folder / "deployment.json").write_text(json.dumps({"stages": {}}))
+    servers = [{"url": url, **SERVER} for url in urls]
+    kpis, _answer = figures(tmp_path, *steady(), settings=f"{settings}\n", servers=servers)
+    assert kpis["server_ttft_mean"]["value"] == (pytest.approx(0.08) if known else None)
+    if not known:
+        assert "2 servers share 1 address" in kpis["server_ttft_mean"]["note"]
+
+
+def test_metrics_of_servers_whose_number_followed_the_load_are_no_figure(tmp_path):
+    folder = tmp_path / "points" / "001"
+    folder.mkdir(parents=True)
+    pods = [{"type": "pod", "pod": pod, "stage": "ready", "at": START, "since": START - 1} for pod in "ab"]
+    session = {"type": "session", "anchor": {"wall": START, "monotonic": 100.0, "boot": "b"}}
+    (folder / "scale.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in [session, *pods]))
+    kpis, _answer = figures(tmp_path, *steady(), servers=[{"url": "http://service", **SERVER}])
+    assert kpis["server_ttft_mean"]["value"] is None
 
 
 def test_without_an_objective_nothing_is_compared_with_it(tmp_path):
