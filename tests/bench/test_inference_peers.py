@@ -5,14 +5,19 @@ PEERS=1 installs them, each into an environment of its own below .cache (1.5 GB)
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import model_servers
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import quantile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
@@ -21,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 )
 from bench_scale import SCALE, scaled
 from benchmark_table import machine, put
-from inference_peers import GENERATORS, PeerLoad, PeerResult
+from inference_peers import GENERATORS, PeerLoad, PeerResult, run_generator
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 BEGIN, END = "<!-- peers: written by make bench -->", "<!-- peers: end -->"
@@ -79,8 +84,10 @@ def row_of(name: str, result: PeerResult, truth: list[dict[str, Any]], count: in
         for at, sent, line in zip(result.first_tokens, result.sent, lines, strict=True)
     ]
     pairs = zip(result.gaps, lines, strict=True)
-    gaps = [error for reported, line in pairs for error in gap_errors(reported, line["writes"])]
+    errors = [gap_errors(reported, line["writes"]) for reported, line in pairs]
+    gaps = [error for of_request in errors for error in of_request]
     means = " (of means only)" if all(len(one) == 1 for one in result.gaps) else ""
+    without = f", without {left} requests" if (left := errors.count([])) else ""
     received = sorted(line["received"] for line in truth)
     rate = (len(received) - 1) / (received[-1] - received[0]) * 1e9
     tokens = sum(line["output_tokens"] for line in truth)
@@ -89,12 +96,38 @@ def row_of(name: str, result: PeerResult, truth: list[dict[str, Any]], count: in
         f"{len(result.first_tokens):,} of {count:,}",
         microseconds(first),
         microseconds(more),
-        microseconds(gaps) + means,
+        microseconds(gaps) + means + without,
         f"{rate:.1f}",
         f"{result.processor / tokens * 1e6:,.0f} µs",
         f"{(received[0] - result.began) / 1e9:.1f} s",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def test_requests_whose_chunks_were_read_as_one_are_counted_in_the_table() -> None:
+    writes = [0, 1_000_000, 2_000_000, 3_000_000]
+    names = ["a", "b"]
+    truth = [
+        {"request_id": name, "received": at, "writes": writes, "output_tokens": 4} for at, name in enumerate(names)
+    ]
+    whole, short = [1e6, 1e6, 1e6], [1e6, 2e6]
+    result = PeerResult("1", -1.0, 1.0, names, [0.0, 0.0], [0.0, 0.0], [whole, short])
+    assert "| 0 / 0 µs, without 1 requests |" in row_of("x", result, truth, 2)
+    assert "without" not in row_of("x", replace(result, gaps=[whole, whole]), truth, 2)
+
+
+def test_all_processes_of_a_generator_end_with_it(tmp_path: Path) -> None:
+    program = "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); "
+    for name, rest, error in (("ends", "", None), ("hangs", "import time; time.sleep(60)", subprocess.TimeoutExpired)):
+        folder = tmp_path / name
+        folder.mkdir()
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            run_generator([sys.executable, "-c", program + rest], folder, limit=60 if error is None else 5)
+        left = int((folder / "output.txt").read_text())
+        deadline = time.monotonic() + 20
+        while processes.start_ticks_of(left) is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert processes.start_ticks_of(left) is None
 
 
 @pytest.mark.skipif(not os.environ.get("PEERS"), reason="PEERS=1 installs other load generators and measures them")

@@ -8,8 +8,10 @@ They are tools of benchmarks only. Nothing is downloaded from a hub of models: t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -83,8 +85,11 @@ def program(name: str) -> Path:
     return folder / "bin" / name
 
 
-def _run(command: list[str], folder: Path, **environment: str) -> float:
-    """Run a generator and return the processor seconds of all its processes. Raises RuntimeError if it fails."""
+def run_generator(command: list[str], folder: Path, limit: float = RUN_LIMIT, **environment: str) -> float:
+    """Run a generator, end all its processes, and return their processor seconds.
+
+    Raises RuntimeError if it fails, and TimeoutExpired after ``limit`` seconds.
+    """
     log = folder / "output.txt"
     with open(log, "wb") as output:
         process = subprocess.Popen(
@@ -94,12 +99,15 @@ def _run(command: list[str], folder: Path, **environment: str) -> float:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         before = os.times()
         try:
-            code = process.wait(RUN_LIMIT)
+            code = process.wait(limit)
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # which has ended with all of its processes
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     after = os.times()
     if code:
         raise RuntimeError(
@@ -131,7 +139,7 @@ def run_seatrial(load: PeerLoad, folder: Path, clock: Any) -> PeerResult:
     }
     began = clock()
     command = [sys.executable, "-c", _OURS, str(point), load.url, json.dumps(options)]
-    processor = _run(command, folder, PYTHONPATH=os.pathsep.join(sys.path), SEATRIAL_VALIDATE="")
+    processor = run_generator(command, folder, PYTHONPATH=os.pathsep.join(sys.path), SEATRIAL_VALIDATE="")
     result = PeerResult("this version", began, processor)
     for line in (point / "requests.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -168,7 +176,7 @@ def run_aiperf(load: PeerLoad, folder: Path, clock: Any) -> PeerResult:
     flags += ["--extra-inputs", "ignore_eos:true", "--extra-inputs", f"max_completion_tokens:{load.tokens}"]
     began = clock()
     command = [str(peer), "profile", *flags, *(str(part) for option in options.items() for part in option)]
-    processor = _run(command, folder)
+    processor = run_generator(command, folder)
     result = PeerResult(VERSIONS["aiperf"], began, processor)
     for line in (folder / "results" / "profile_export.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -200,7 +208,7 @@ def run_guidellm(load: PeerLoad, folder: Path, clock: Any) -> PeerResult:
     }
     began = clock()
     command = [str(peer), "run", "--disable-progress", *(part for option in options.items() for part in option)]
-    processor = _run(command, folder, HF_HUB_OFFLINE="1")
+    processor = run_generator(command, folder, HF_HUB_OFFLINE="1")
     result = PeerResult(VERSIONS["guidellm"], began, processor)
     (benchmark,) = json.loads((folder / "report.json").read_text(encoding="utf-8"))["benchmarks"]
     for row in benchmark["requests"]["successful"]:
