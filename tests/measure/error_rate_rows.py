@@ -162,7 +162,9 @@ def few_new_runs(count: int, otava: Otava) -> Iterator[Row]:
         for shape in INDEPENDENT:
             suites = synthetic_series.suites(shape, 7, count, KPIS, 20)
             ours = alarms(suites, method, readings.adjust_by_holm, False)
-            yield Row(f"false alarms a suite, {shape}, 20 + {new}", ours, count, promised=LEVEL)
+            # The t-test alone does not judge histories: few new runs that are skewed mislead it, as these rows show.
+            promised = LEVEL if shape == "normal" else None
+            yield Row(f"false alarms a suite, {shape}, 20 + {new}", ours, count, promised=promised)
         for shift in SHIFTS:
             suites = synthetic_series.suites("normal", 8, count, KPIS, 20, shift)
             bound = student_t.power_of_t_test(LEVEL / KPIS, 18 + new, effect(shift, 20, new))
