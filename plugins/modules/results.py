@@ -26,8 +26,7 @@ description:
     and from it C(junit.xml), C(summary.md) and C(answer.json). The verdict is V(error) if the run failed before its
     first test point, lost its cluster or its lock on it; V(invalid) if the measurement is not the requested one;
     V(regression) if a workload did not succeed or a KPI is outside its limit; V(inconclusive) if a KPI could not be
-    decided;
-    V(improvement) or V(pass) otherwise.
+    decided; V(improvement) or V(pass) otherwise.
   - Stage V(report) writes C(report/index.html), a self-contained file with all plots and styles, and each plot as
     C(report/plots/*.png) with its data as C(*.csv). It lists missing data.
 author:
@@ -244,11 +243,18 @@ verdict:
           description: The sentence that explains the result.
           type: str
     headline:
-      description:
-        - The headline figures, one entry per KPI, with C(name), C(title), C(unit), C(value), C(text), C(detail),
-          C(simulated), and C(points), the value, interval and C(n) of C(of) in each point.
+      description: The headline figures, one entry per KPI.
       type: list
       elements: dict
+      contains:
+        name: {description: Name of the KPI., type: str}
+        title: {description: Display name of the KPI., type: str}
+        value: {description: "The value; a text with all values if points differ; null if it is unknown.", type: raw}
+        unit: {description: Its unit., type: str}
+        text: {description: Value and unit as text., type: str}
+        detail: {description: "Number of rows, and a remark; for an unknown value, why it is.", type: str}
+        simulated: {description: Whether a simulated writer had a part in it., type: bool}
+        points: {description: "Value, interval, n of N in each point.", type: list, elements: dict}
     answer:
       description: The sentence that the report leads with, empty if no figure provides one.
       type: list
@@ -265,12 +271,8 @@ verdict:
       type: list
       elements: str
       sample: ["makespan (point 000): 12 % slower than 18 runs of 4.19.3 (8 to 16 %), p 0.0004"]
-    path:
-      description: The file.
-      type: str
-    summary:
-      description: The verdict and its first reason.
-      type: str
+    path: {description: The file., type: str}
+    summary: {description: The verdict and its first reason., type: str}
 report:
   description: Results of stage V(report).
   returned: with this stage
