@@ -71,7 +71,7 @@ def world(
                     "priority": f"p-{name}",
                     "pods": sizes.get(name, 1),
                     "requests": {GPU: "1", "cpu": "500m"},
-                    "capacity": {GPU: str(more.get("gpus", 4)), "cpu": "100", "memory": "1Gi"},
+                    "capacity": more.get("capacity", {GPU: str(more.get("gpus", 4)), "cpu": "100", "memory": "1Gi"}),
                     "weights": more.get("weights", {}),
                     "quotas": more.get("quotas", {}),
                     **({"topology": more["topology"]} if more.get("topology") and not number else {}),

@@ -23,9 +23,9 @@ from .scheduler_functions import (
     WorkloadGangs,
     duration_of_load,
     gang_wait_times,
+    needed_bottleneck,
     needed_gangs,
     simulated_kpi_arguments,
-    unknown_kpi_value,
 )
 
 #: A workload starves if it waits longer than this multiple of the median wait and than this many seconds.
@@ -83,8 +83,9 @@ def _share_of_quota(gangs: WorkloadGangs, queue: str) -> float:
 
 
 def shares_of_queue(data: PointData, queue: str) -> QueueShares:
-    """Return the shares of a queue over time, computed once. Raises NoFigure if the plan does not describe it."""
+    """Return the shares of a queue over time, computed once. Raises NoFigure if the plan does not describe them."""
     gangs = needed_gangs(data)
+    needed_bottleneck(data, gangs)
     known: QueueShares | None = gangs.queue_shares.get(queue)
     if known is None:
         known = gangs.queue_shares[queue] = _shares_of_queue(data, gangs, queue)
@@ -168,9 +169,7 @@ def work_lost(data: PointData, queue: str = "", per: str = "seconds") -> KpiValu
     if per not in ("seconds", "held"):
         raise formats.unknown_value("per", per, ("seconds", "held"))
     gangs = needed_gangs(data)
-    name = gangs.bottleneck()
-    if name is None:
-        return unknown_kpi_value(data)
+    name = needed_bottleneck(data, gangs)
     lost = whole = 0.0
     rows = [row for row, one in enumerate(gangs.queue) if queue in ("", one)]
     for row in rows:
@@ -209,9 +208,7 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
     Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
     """
     gangs = needed_gangs(data)
-    name = resource or gangs.bottleneck()
-    if name is None:
-        return unknown_kpi_value(data)
+    name = resource or needed_bottleneck(data, gangs)
     window = _time_all_queues_busy(data, gangs)
     if window is None:
         return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")

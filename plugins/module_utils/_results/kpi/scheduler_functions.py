@@ -24,6 +24,7 @@ from .point_data import ENDED, SCHEDULING, SENT, KpiValue, NoFigure, PointData, 
 #: Queue or priority of a workload that names none.
 NONE = "none"
 UNKNOWN = "the plan does not state the requests of the workloads"
+NO_CAPACITY = "the capacity that the plan states has none of the requested resources"
 PARTS = ("held", "useful", "unfinished", "waiting", "lost")
 
 
@@ -176,6 +177,17 @@ def needed_gangs(data: PointData) -> WorkloadGangs:
     return gangs
 
 
+def needed_bottleneck(data: PointData, gangs: WorkloadGangs) -> str:
+    """Return the resource with the largest requested share. Raises NoFigure if no capacity is stated for any.
+
+    The point could have the figure, with another capacity, so the figure is not inapplicable.
+    """
+    name = gangs.bottleneck()
+    if name is None:
+        raise NoFigure(KpiValue(None, 0, data.of, note=NO_CAPACITY))
+    return name
+
+
 def simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
     """Return the arguments simulated and writers of a KpiValue that depends on whole pod lifetimes."""
     stages = [stage for stage in ("pods_running", "running", "succeeded") if data.knows(stage)]
@@ -276,9 +288,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     if part not in PARTS:
         raise formats.unknown_value("part", part, PARTS)
     gangs = needed_gangs(data)
-    name = resource or gangs.bottleneck()
-    if name is None:
-        return unknown_kpi_value(data)
+    name = resource or needed_bottleneck(data, gangs)
     capacity = gangs.capacity.get(name)
     if not capacity:
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")

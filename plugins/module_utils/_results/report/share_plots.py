@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.fairness_functions import shares_of_queue
-from ..kpi.point_data import PointData
+from ..kpi.point_data import NoFigure, PointData
 from ..kpi.scheduler_functions import duration_of_load, queue_names_of_workloads
 from . import plot_canvas
 from .plot_canvas import COLOURS, PlotDrawing, time_axis
@@ -20,13 +20,19 @@ DRAWN = 6
 
 
 def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
-    """Draw the dominant share that each queue held, and what its workloads wanted besides; None for one queue."""
+    """Draw the dominant share that each queue held, and what its workloads wanted besides.
+
+    Return None for one queue, and if the shares are unknown.
+    """
     names = queue_names_of_workloads(data)
     if len(names) < 2:
         return None
     np = data.np
     stop = max(duration_of_load(data), 0.001)
-    shares = {name: shares_of_queue(data, name) for name in names}
+    try:
+        shares = {name: shares_of_queue(data, name) for name in names}
+    except NoFigure:
+        return None
     area = {name: sum(step[0] * step[1] for step in shares[name].spans(stop)) for name in names}
     drawn = sorted(sorted(names, key=lambda name: -area[name])[:DRAWN])
     factor, unit = time_axis(stop)

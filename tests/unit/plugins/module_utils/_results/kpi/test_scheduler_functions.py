@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
@@ -12,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.scheduler_functions import (
     least_makespan,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
     whole_since,
 )
@@ -113,6 +116,23 @@ def test_without_what_they_asked_for_nothing_is_known(good) -> None:
         found = function(PointData(table))
         assert (found.value, found.note, found.inapplicable) == (None, scheduler_functions.UNKNOWN, True)
     assert scheduler_functions.queue_names_of_workloads(PointData(table)) == []
+
+
+def test_a_capacity_without_the_requested_resources_leaves_figures_unknown(tmp_path: Path) -> None:
+    rows = [{"sent": 0, "ended": 9}, {"sent": 0, "ended": 9, "template": "b"}]
+    data = world(rows, [pod(0, 1, 2, 9), pod(1, 1, 2, 9)], capacity={"memory": "1Gi"})
+    figures = [
+        scheduler_functions.utilisation(data, "useful"),
+        fairness_functions.fairness(data),
+        fairness_functions.work_lost(data),
+        fairness_functions.share_held(data, "a"),
+        fairness_functions.share_withheld(data, "a"),
+    ]
+    for found in figures:
+        assert (found.value, found.note, found.inapplicable) == (None, scheduler_functions.NO_CAPACITY, False)
+    assert draw_run_plots.draw_point_plot(data, "shares", tmp_path / "shares") is None
+    # What needs no capacity is known.
+    assert scheduler_functions.waiting(data, "max").value == 2
 
 
 @pytest.mark.parametrize(
