@@ -32,7 +32,7 @@ from .errors import DataError, SeatrialError
 from .secret_names import MASK, is_secret_name
 from .step_files import ANSIBLE_LOG
 
-Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
+Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo, bytes)
 
 #: Values shorter than WORD match as whole words only; those shorter than SHORTEST are ignored: too many matches.
 WORD, SHORTEST = 8, 4
@@ -318,11 +318,15 @@ def _read_unpacked_contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]
         else:
             opener = _OPENERS.get(path.suffix)
             if opener is not None:
-                yield "unpacked", _read_stream_parts(opener(path, "rb"))
+                yield "unpacked", _limit_parts(path, _read_stream_parts(opener(path, "rb")))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
         raise DataError(
             f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
         ) from error
+
+
+def _limit_parts(path: Path, parts: Iterable[bytes]) -> Iterator[bytes]:
+    return _limit_unpacked_size(path, ((part, len(part)) for part in parts))
 
 
 def _limit_unpacked_size(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:

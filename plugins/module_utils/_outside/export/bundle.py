@@ -51,11 +51,13 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as scratch:
         top = Path(scratch)
         user_files, left_out = _user_files(run, settings, top)
-        copies = {entry["file"]: top / entry["file"] for entry in user_files if (top / entry["file"]).exists()}
+        copies = {str(path.relative_to(top)): path for path in sorted((top / USER_FILES).glob("*"))}
         secret_gate.scanner_of(secrets, kubeconfigs).check(top, copies.values())
         members = {str(path.relative_to(run.top)): path for path in secret_gate.list_exportable_files(run.top)}
         members = {name: path for name, path in members.items() if name != MANIFEST}
         members |= copies
+        if lacking := [entry["file"] for entry in user_files if entry["file"] not in members]:
+            raise DataError(f"{run.top / MANIFEST} names {lacking[0]}, and the run has no such file")
         record = run.record
         manifest = {
             "schema": SCHEMA,
@@ -181,11 +183,21 @@ def read_manifest(top: Path, name: str) -> dict[str, Any]:
         for entry in manifest["files"]:
             str(entry["name"]), int(entry["bytes"]), str(entry["sha256"])
         for entry in manifest["user_files"]:
-            str(entry["setting"]), str(entry["path"]), str(entry["file"])
+            str(entry["setting"]), str(entry["path"])
+            if not _lies_in(top, str(entry["file"])):
+                raise DataError(f"{name}: {MANIFEST} names {entry['file']!r}, which is outside of the run directory")
         dict(manifest["settings"]), str(manifest["project"]), str(manifest["role"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{name}: {MANIFEST} is damaged: {type(error).__name__} {error}") from error
     return dict(manifest)
+
+
+def _lies_in(top: Path, name: str) -> bool:
+    """Return whether a name leads to something in the folder, also through links."""
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
+        return False
+    return (top / path).resolve().is_relative_to(top.resolve())
 
 
 def _verify(top: Path, manifest: Mapping[str, Any], name: str) -> None:

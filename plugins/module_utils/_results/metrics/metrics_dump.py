@@ -45,6 +45,8 @@ BEFORE = 300.0
 LEAST_TIME = 5.0
 #: Number of metrics between two progress lines.
 AGAIN = 200
+#: Limit of the unpacked size of a dump that is read, in bytes, and how much of it is read at once.
+MOST_UNPACKED, _PART = 8 * 2**30, 2**20
 #: Names and labels that OpenMetrics has without quotes; the server may have others.
 _PLAIN = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _END = gzip.compress(b"# EOF\n")
@@ -279,7 +281,10 @@ def _make_blocks(packed: Path, tool: str, folder: Path) -> None:
     text = folder / "samples.om"
     try:
         with gzip.open(packed) as source, open(text, "wb") as target:
-            shutil.copyfileobj(source, target)
+            while part := source.read(_PART):
+                if target.tell() + len(part) > MOST_UNPACKED:
+                    raise DataError(f"{packed}: it unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB")
+                target.write(part)
     except (OSError, EOFError) as error:
         raise DataError(f"{packed}: cannot be unpacked: {error}") from error
     (folder / "data").mkdir()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import gzip
 import html
 import json
+import lzma
 import random
 import re
 import shlex
@@ -263,3 +265,16 @@ def test_credentials_of_a_program_and_of_a_provider_in_a_kubeconfig_are_known(tm
 def test_a_kubeconfig_of_another_shape_has_no_credentials(tmp_path, content):
     (tmp_path / "config").write_text(content)
     assert secret_gate.read_kubeconfig_credentials(tmp_path / "config") == {}
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open, lzma.open], ids=[".gz", ".bz2", ".xz"])
+def test_a_packed_file_is_searched_up_to_a_limit(tmp_path, monkeypatch, opener):
+    suffix = {gzip.open: ".gz", bz2.open: ".bz2", lzma.open: ".xz"}[opener]
+    path = tmp_path / f"samples{suffix}"
+    with opener(path, "wb") as stream:
+        stream.write(b"0" * 5000)
+    scanner = secret_gate.SecretScanner({})
+    assert scanner.search(tmp_path, [path]) == []
+    monkeypatch.setattr(secret_gate, "MOST_UNPACKED", 4999)
+    with pytest.raises(DataError, match="too much to search"):
+        scanner.search(tmp_path, [path])

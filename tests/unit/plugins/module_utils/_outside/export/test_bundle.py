@@ -129,6 +129,31 @@ def test_a_stranger_s_run_directory_takes_no_file_of_this_machine_along(
     assert b"private\n" not in members(Path(written["path"])).values()
 
 
+@pytest.mark.parametrize("form", ["absolute", "parents", "link"])
+def test_the_manifest_of_a_received_run_takes_no_file_of_this_machine_along(run_dir: Path, form: str) -> None:
+    target = run_dir.parent / "received"
+    bundle.unpack_bundle(str(pack(run_dir)), str(target))
+    private = run_dir.parent / "private.txt"
+    private.write_text("private\n")
+    (target / "bundle_files" / "link").symlink_to(private)
+    parents = "../" * len(private.parent.parts)
+    name = {"absolute": str(private), "parents": f"{parents}{str(private)[1:]}", "link": "bundle_files/link"}[form]
+    manifest = files.read_json(target / "bundle.json")
+    manifest["user_files"] = [{"setting": "results_kpi_files", "path": "/any", "file": name}]
+    files.write_json(target / "bundle.json", manifest, "bundle/1")
+    with pytest.raises(DataError, match=r"names '.*', which is outside of the run directory"):
+        pack(target, "again.tar.gz")
+    assert not (run_dir.parent / "again.tar.gz").exists()
+
+
+def test_the_manifest_of_a_received_run_may_not_name_a_file_that_the_run_lacks(run_dir: Path) -> None:
+    target = run_dir.parent / "received"
+    bundle.unpack_bundle(str(pack(run_dir)), str(target))
+    (target / "bundle_files" / "01-job.yml.j2").unlink()
+    with pytest.raises(DataError, match="names bundle_files/01-job.yml.j2, and the run has no such file"):
+        pack(target, "again.tar.gz")
+
+
 def test_a_received_run_takes_no_file_of_this_machine_along(run_dir: Path) -> None:
     target = run_dir.parent / "received"
     bundle.unpack_bundle(str(pack(run_dir)), str(target))
