@@ -74,6 +74,23 @@ def check_names(
                 )
 
 
+def check_least_versions(components: Iterable[RehearsalComponent]) -> None:
+    """Raise InputError for a component that does not work with the version that another one has."""
+    chosen = {component.name: component for component in components}
+    for component in chosen.values():
+        for name, least in component.least_versions.items():
+            if name in chosen and _version_numbers(chosen[name].version) < _version_numbers(least):
+                raise InputError(
+                    f"{VERSIONS}: component {component.name} does not work with {name} {chosen[name].version}: it"
+                    f" needs {least} or newer. Leave {component.name} out, or give {name} such a version",
+                    setting=VERSIONS,
+                )
+
+
+def _version_numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
+
+
 def apply_versions(
     component: RehearsalComponent, versions: Mapping[str, str], sources: Mapping[str, str]
 ) -> RehearsalComponent:

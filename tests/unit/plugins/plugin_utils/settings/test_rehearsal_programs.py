@@ -58,6 +58,20 @@ def test_outside_of_awx_programs_are_built(tmp_path: Path) -> None:
     check(tmp_path, None)
 
 
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [({"rehearsal_components": ["workload-aware"]}, "workload-aware"), ({"rehearsal_nodes_real": 1}, "kubelet")],
+)
+def test_a_component_that_is_too_new_for_the_version_of_kubernetes_is_refused(
+    more: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    check(tmp_path, None, **more)
+    words = f"component {name} does not work with control-plane 1.35.4: it needs 1.36.0 or newer"
+    with pytest.raises(InputError, match=words) as raised:
+        check(tmp_path, None, rehearsal_versions={"control-plane": "1.35.4"}, **more)
+    assert raised.value.setting == "rehearsal_versions"
+
+
 def test_an_unknown_component_is_refused_everywhere(tmp_path: Path) -> None:
     for job in (None, 7):
         with pytest.raises(InputError, match="kueu"):
