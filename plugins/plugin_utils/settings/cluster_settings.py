@@ -9,7 +9,7 @@ Checked before a run begins, and again when the clusters are acquired.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_spec,
+    component_versions,
     existing_programs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
@@ -32,6 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import parse_duration
 
 from . import workload_kinds
+from .resolve_settings import MatrixPoint
 from .setting_values import coerce_to_declared_type
 from .settings_catalogue import Catalogue
 
@@ -139,6 +142,27 @@ def target_module_result(target: ClusterTarget, values: Mapping[str, Any], recor
         "acquired": provider_by_name(target.provider).creates and record.get("state") == "acquired",
         **values,
     }
+
+
+def check_kubernetes_of_points(folder: Path, settings: Mapping[str, Any], points: Iterable[MatrixPoint]) -> None:
+    """Raise InputError for a point with another version of Kubernetes than the cluster of the run.
+
+    Other components are restarted before a point; the data of an API server is of its version. folder: of components.
+    """
+    control_plane = component_spec.load_component(folder / component_spec.CONTROL_PLANE_COMPONENT)
+
+    def release(values: Mapping[str, Any]) -> str:
+        versions = values.get(component_versions.VERSIONS)
+        return component_versions.chosen_release(control_plane, versions if isinstance(versions, Mapping) else {})
+
+    of_run = release(settings)
+    for point in points:
+        if (version := release(point.settings)) != of_run:
+            raise InputError(
+                f"point {point.name} has {control_plane.name} {version}, and the cluster of the run {of_run}"
+                " (rehearsal_versions): another version of Kubernetes needs a new cluster, so make a run for each",
+                setting=component_versions.VERSIONS,
+            )
 
 
 #: AWX passes this variable to each of its jobs.

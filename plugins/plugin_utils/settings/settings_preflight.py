@@ -275,6 +275,8 @@ class PreflightInput:
     def _refuse_points_with_other_nodes(self) -> None:
         """At a point, number and size of nodes may be others; what they are is decided when the cluster is acquired."""
         simulated = any(provider_by_name(target.provider).simulated for target in self._targets())
+        if simulated:
+            cluster_settings.check_kubernetes_of_points(project_role.COMPONENTS, self._known(), self.found.measured)
         for point in self.found.measured:
             for name in (name for name in point.values if name.startswith(point_loads.NODE_PREFIXES)):
                 if name.partition(".")[0] not in point_loads.NODE_SETTINGS:

@@ -40,7 +40,7 @@ from . import (
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
-from .component_spec import ProcessSpec, RehearsalComponent
+from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
 from .existing_programs import ComponentPrograms, program_paths_by_name
 from .instance_dir import InstanceMarker, InstancePaths, boot_time
 from .rehearsal_options import RehearsalOptions
@@ -99,6 +99,7 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     # Selected once: a checkout that is edited during the build would be another version in a second selection.
     components = options.select_checked(wanted)
     _refuse_other_versions(options, before, components)
+    _refuse_other_control_plane(before, components)
     rehearsal_options.check_real_node(wanted)
     if line := rehearsal_options.real_node_limits(wanted):
         say(line)
@@ -248,6 +249,21 @@ def _refuse_other_versions(
             f" {component.version} (rehearsal_versions, rehearsal_sources): a run changes no version of a cluster"
             " that it did not start. Leave rehearsal_name out, or start that cluster with this version"
         )
+
+
+def _refuse_other_control_plane(marker: InstanceMarker | None, components: Iterable[RehearsalComponent]) -> None:
+    """Raise InputError for an instance with another version of Kubernetes, which would go on with its data."""
+    for component in components:
+        if marker is None or component.name != CONTROL_PLANE_COMPONENT:
+            continue
+        version = marker.built.get(component.name, load_component(component.folder).version)
+        if version != component.version:
+            raise InputError(
+                f"rehearsal cluster '{marker.name}' has {component.name} {version}, and rehearsal_versions gives"
+                f" {component.version}, which needs a new cluster: give another rehearsal_name, or remove this one"
+                f" first (playbooks/rehearsal.yml --tags absent -e rehearsal_name={marker.name})",
+                setting=component_versions.VERSIONS,
+            )
 
 
 def _select_versions(

@@ -23,7 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 FILE = "component.yml"
-#: The component that is a real node.
+#: The component with the API server, and the one that is a real node.
+CONTROL_PLANE_COMPONENT = "control-plane"
 REAL_NODE_COMPONENT = "node"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 

@@ -98,12 +98,17 @@ def apply_versions(
 
     An empty version or source is the component's own. Raises InputError for one that cannot be built.
     """
-    version = str(versions.get(component.name) or "").removeprefix("v")
-    if version and version != component.version:
+    version = chosen_release(component, versions)
+    if version != component.version:
         component = _at_release(component, version)
     if source := str(sources.get(component.name) or ""):
         component = _at_checkout(component, source)
     return component
+
+
+def chosen_release(component: RehearsalComponent, versions: Mapping[str, str]) -> str:
+    """Return the release of a component among ``versions``, by default its own."""
+    return str(versions.get(component.name) or "").removeprefix("v") or component.version
 
 
 def _at_release(component: RehearsalComponent, version: str) -> RehearsalComponent:

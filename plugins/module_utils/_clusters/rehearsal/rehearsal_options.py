@@ -138,7 +138,7 @@ class RehearsalOptions:
         return [component_versions.apply_versions(component, self.versions, self.sources) for component in chosen]
 
     def select_checked(self, names: Iterable[str]) -> list[RehearsalComponent]:
-        """Return the components as select() does. Raises InputError also for versions of other components or too old ones."""
+        """Return the components as select() does. Raises InputError also for versions that don't fit them."""
         chosen = self.select(names)
         component_versions.check_names(chosen, self.versions, self.sources)
         component_versions.check_least_versions(chosen)

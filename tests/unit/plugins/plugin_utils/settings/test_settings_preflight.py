@@ -324,6 +324,14 @@ def test_points_may_have_other_numbers_of_nodes_and_nothing_else_of_them(chosen:
         check(chosen, cluster_provider="existing", matrix={"fake_gpu_nodes": [2, 3]})
 
 
+def test_points_have_the_kubernetes_of_their_run() -> None:
+    other = {"control-plane": "1.35.4"}
+    check(PHASES, rehearsal_versions=other, matrix={"fake_gpu_nodes": [2, 3]})
+    check(PHASES, matrix={"rehearsal_versions": [{}, {"control-plane": "v1.36.3"}]})
+    with pytest.raises(InputError, match="control-plane 1.35.4, and the cluster of the run 1.36.3 .*new cluster"):
+        check(PHASES, matrix={"rehearsal_versions": [{}, other]})
+
+
 def test_a_dump_of_metrics_without_a_server_is_refused() -> None:
     with pytest.raises(InputError, match="metrics_dump is True: no server is named; set metrics_url"):
         check(PHASES, metrics_dump=True)

@@ -190,6 +190,27 @@ def test_a_run_gives_a_cluster_of_others_no_other_release(
     assert marker and marker.built == {"kueue": other}
 
 
+@pytest.mark.parametrize("owner", ["", "run-1"])
+def test_another_version_of_kubernetes_needs_a_new_cluster(
+    data: Path, started: list[component_spec.RehearsalComponent], owner: str
+) -> None:
+    own = support.options(data, owner=owner)
+    cluster_lifecycle.present(own, support.quiet)
+    now = next(one for one in started if one.name == "control-plane")
+    version = next(iter(now.versions))
+    other = dataclasses.replace(own, versions={"control-plane": version})
+    started.clear()
+    with pytest.raises(InputError, match=f"has control-plane {now.version}, and .* {version}, which needs a new"):
+        cluster_lifecycle.present(other, support.quiet)
+    assert not started
+    cluster_lifecycle.present(own, support.quiet)
+    second = dataclasses.replace(other, name="second")
+    for _again in range(2):
+        cluster_lifecycle.present(second, support.quiet)
+    with pytest.raises(InputError, match=f"has control-plane {version}, and .* {now.version}, which needs a new"):
+        cluster_lifecycle.present(dataclasses.replace(second, versions={"control-plane": now.version}), support.quiet)
+
+
 def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
     (data / "tests").mkdir(parents=True)
     (data / "tests" / "thesis.txt").write_text("all my work")
