@@ -183,6 +183,11 @@ class PointData:
         """Return whether the timeline has such a stage."""
         return stage in self.table.earliest or stage in (INTENDED, SENT) or (stage == ENDED and bool(self.end_stages()))
 
+    @property
+    def has_definitions(self) -> bool:
+        """Return whether the stages of the kinds are known. If they are lost, figures may miss what there was."""
+        return all(stage["kind"] or stage["name"] != "created" for stage in self.table.stages)
+
     def first_known_stage(self, stages: str | Sequence[str]) -> str | None:
         """Return the first of ``stages`` that this timeline has."""
         return next((stage for stage in ([stages] if isinstance(stages, str) else stages) if self.knows(stage)), None)

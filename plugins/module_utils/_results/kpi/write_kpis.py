@@ -100,20 +100,27 @@ def compute_point_kpis(
             kpi, figure = _compute_kpi(definition, words, data)
             if figure.inapplicable and ROWS in data.table.header:
                 continue  # figures of pods are none of requests
-            if figure.inapplicable:
-                kpi.pop("answer", None)  # of workloads of another kind: it says nothing of this point
-                kpi["headline"] = False
+            _show_with_others(kpi, figure, data)
             if data.parts is None or not figure.simulated or definition["source"].get("function") in UNDIVIDED:
                 yield kpi, figure
             else:
                 yield from _real_and_simulated_kpis(definition, words, data.parts)
 
 
+def _show_with_others(kpi: dict[str, Any], figure: KpiValue, data: PointData) -> None:
+    """Let a figure that cannot apply to a point, of workloads of another kind, neither lead nor answer."""
+    if figure.inapplicable and data.has_definitions:
+        kpi.pop("answer", None)
+        kpi["headline"] = False
+
+
 def _real_and_simulated_kpis(
     entry: Mapping[str, Any], words: Mapping[str, str], parts: tuple[PointData, PointData]
 ) -> Iterator[tuple[dict[str, Any], KpiValue]]:
     """Yield a KPI twice: measured on real nodes under its name, and simulated as ``<name>_simulated``."""
-    yield _compute_kpi(entry, words, parts[0])
+    kpi, figure = _compute_kpi(entry, words, parts[0])
+    _show_with_others(kpi, figure, parts[0])
+    yield kpi, figure
     kpi, figure = _compute_kpi(entry, words, parts[1])
     kpi |= {"name": f"{kpi['name']}_simulated", "title": f"{kpi['title']} on simulated nodes", "headline": False}
     kpi["simulated"] = True  # also without a value

@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import (
     FUNCTIONS,
+    KpiValue,
     PointData,
     PointExtras,
 )
@@ -294,6 +295,36 @@ def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_is_not_shown_fi
     (found,) = computed(PointData(good[2]), load_definitions([path]))
     assert "answer" not in found and not found["headline"]
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
+
+
+def test_a_figure_stays_first_if_the_definitions_of_the_stages_are_lost(tmp_path):
+    path = write_point(tmp_path / "000", World(count=2)) / "observations.jsonl"
+    kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["type"] != "stages"]
+    path.write_text("".join(kept))
+    source = {"function": "rate", "stage": "running"}
+    definitions = load_definitions([written(tmp_path, {**ONE, "source": source, "headline": True})])
+    (found,) = computed(PointData(timeline_builder.build_timeline(path.parent, RUN, "000")), definitions)
+    assert found["headline"] and found["value"] is None
+
+
+@pytest.mark.parametrize("applies", [True, False])
+def test_a_figure_that_cannot_apply_to_the_real_part_is_not_shown_first(tmp_path, monkeypatch, applies):
+    world = World(count=4, nodes={row: NODES[row % 2] for row in range(4)})
+    top = write_run(tmp_path / "run", [(world, {})])
+    write_timeline(str(top))
+
+    def figure(data):
+        return KpiValue(1.0, 1, data.of, simulated=data.of == 4, inapplicable=not applies and data.of != 4)
+
+    monkeypatch.setitem(FUNCTIONS, "of_a_part", figure)
+    answer = {"text": "It is {value}"}
+    write_kpis(
+        str(top),
+        [written(tmp_path, {**ONE, "source": {"function": "of_a_part"}, "headline": True, "answer": answer})],
+    )
+    found = {one["name"]: one for one in files.read_json(top / "points/000/kpis.json")["kpis"]}
+    assert found["x"]["headline"] is applies and ("answer" in found["x"]) is applies
+    assert found["x_simulated"]["simulated"] and not found["x_simulated"]["headline"]
 
 
 @pytest.mark.parametrize(
