@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
-from . import http1, login
+from . import http1, kubeconfig_files, login
 from .environment_proxy import proxy_of_environment
 from .kubeconfig_document import (
     ChosenEntries,
@@ -193,28 +193,13 @@ def _runs_program(user: dict[str, Any]) -> bool:
     return not any(user.get(key) for key in others)
 
 
-def _is_run_directory(folder: Path) -> bool:
-    """Return whether a folder has what a run, or one of its role calls, has written."""
-    return (folder / "request.yml").is_file() or any(folder.glob("[0-9]*__*/arguments.yml"))
-
-
-def _refuse_program_of_run_directory(where: Path, source: str, way: str) -> None:
-    """Raise InputError for a file below a run directory: such a directory is data, and may come from anybody."""
-    run = next(filter(_is_run_directory, where.resolve().parents), None)
-    if run is not None:
-        raise InputError(
-            f"{source}: '{way}' names a program, and the file is in the run directory {run}, of which nothing is "
-            "executed: name the kubeconfig of the cluster by -e cluster_kubeconfig"
-        )
-
-
 def _read_user_credentials(
     access: ApiServerAccess, user: dict[str, Any], cluster: dict[str, Any], where: Path, chosen: str
 ) -> ServerCredentials:
     """Return the first credentials, and set the access's reader; a readable token file has precedence over a token."""
     program = None
     if way := next((key for key in ("exec", "auth-provider") if user.get(key)), None):
-        _refuse_program_of_run_directory(where, access.source, way)
+        kubeconfig_files.refuse_program_of_run_directory(where, access.source, way)
     if user.get("exec"):  # checked also where it is not run
         told = _cluster_for_program(cluster, where, access.source)
         program = login.exec_plugin_reader(user["exec"], told, where, access.source)
@@ -249,14 +234,14 @@ def _cluster_for_program(cluster: dict[str, Any], where: Path, source: str) -> d
 
 
 def _token_reader(user: dict[str, Any], where: Path, source: str) -> partial[ServerCredentials]:
-    file = _path_relative_to_kubeconfig(where, user["tokenFile"])
+    file = kubeconfig_files.find_named_file(where, "tokenFile", user["tokenFile"], source)
     return partial(_credentials_from_token_file, file, source, user.get("token") or "")
 
 
 def _credentials_from_token_file(file: Path, source: str, token: str = "") -> ServerCredentials:
     """Return the token in a file; ``token`` if the file can't be read."""
     try:
-        read = file.read_text(encoding="utf-8").strip()
+        read = kubeconfig_files.read_named_file(file).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         if not token:
             why = describe_error_cause(error)
@@ -294,13 +279,8 @@ def _read_data_or_file(holder: dict[str, Any], key: str, where: Path, source: st
         return base64.b64decode(data)
     if not holder.get(key):
         return None
-    file = _path_relative_to_kubeconfig(where, holder[key])
+    file = kubeconfig_files.find_named_file(where, key, holder[key], source)
     try:
-        return file.read_bytes()
+        return kubeconfig_files.read_named_file(file)
     except OSError as error:
         raise InputError(f"{source}: {key} {file} can't be read: {describe_error_cause(error)}") from error
-
-
-def _path_relative_to_kubeconfig(where: Path, name: str) -> Path:
-    """Return a path in a kubeconfig, which is relative to the kubeconfig."""
-    return where.parent / name

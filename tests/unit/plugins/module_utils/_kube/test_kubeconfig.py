@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import json
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -374,3 +375,45 @@ def test_no_program_is_run_for_a_kubeconfig_in_a_run_directory(written: str, tmp
         with pytest.raises(InputError, match="run directory .*, of which nothing is executed"):
             load_context_access(write(tmp_path / "clusters", {}, credentials))
     assert load_context_access(write(tmp_path / "clusters", {}, {"token": "t"})).held == "Bearer t"
+
+
+NAMING_FILES = ["tokenFile", "certificate-authority", "client-certificate", "client-key"]
+
+
+def write_named(folder: Path, key: str, name: str) -> Path:
+    """Write a kubeconfig in which ``key`` names a file."""
+    if key == "certificate-authority":
+        return write(folder, {key: name})
+    return write(folder, {}, {key: name, **({"client-certificate-data": data(b"c")} if key == "client-key" else {})})
+
+
+@pytest.mark.parametrize("key", NAMING_FILES)
+def test_a_kubeconfig_in_a_run_directory_reads_no_file_outside_of_it(key: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (tmp_path / "private").write_text(f"{CANARY}\n")
+    (run / "link").symlink_to(tmp_path / "private")
+    (run / "request.yml").write_text("")
+
+    def load(name: str) -> Any:
+        return load_context_access(write_named(run, key, name))
+
+    for name in (str(tmp_path / "private"), "../private", "link"):
+        with pytest.raises(InputError, match=f"{key} names .*, which is outside of the run directory"):
+            load(name)
+    (run / "token").write_text("t\n")
+    if key == "tokenFile":
+        assert load("token").held == "Bearer t"
+
+
+@pytest.mark.parametrize("key", NAMING_FILES)
+def test_a_file_that_has_no_end_is_not_read(key: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"t" * (2**20 + 1))
+    for name, why in (
+        ("/dev/zero", "not a regular file"),
+        ("pipe", "not a regular file"),
+        ("large", "more than 1 MiB"),
+    ):
+        with pytest.raises((AccessError, InputError), match=f"can't be read: it (is|has) {why}"):
+            load_context_access(write_named(tmp_path, key, name))
