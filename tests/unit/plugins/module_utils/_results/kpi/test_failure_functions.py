@@ -29,7 +29,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import Resumption
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-DEFINITIONS = str(Path(__file__).parents[6] / "roles/results/files/kpis/failures.yml")
+DEFINITIONS = [
+    str(Path(__file__).parents[6] / f"roles/results/files/kpis/{name}.yml") for name in ("failures", "recovery")
+]
 
 
 def recovery(number: int, whole: float | None, kind: str = "node_lost", over: bool = False) -> Recovery:
@@ -48,7 +50,7 @@ def point(failures: PointFailures | None) -> PointData:
 
 
 def figures(failures: PointFailures | None) -> dict[str, dict[str, Any]]:
-    definitions = write_kpis.load_definitions([DEFINITIONS])
+    definitions = write_kpis.load_definitions(DEFINITIONS)
     return {kpi["name"]: kpi for kpi, _figure in write_kpis.compute_point_kpis(point(failures), definitions)}
 
 
