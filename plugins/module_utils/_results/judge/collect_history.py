@@ -141,7 +141,7 @@ class RunHistory:
             elif kpi.unit != unit:
                 reason = f"with {name} in {kpi.unit or 'no unit'} instead of {unit or 'no unit'}"
             elif kpi.known is None:
-                reason = f"in which {name} has no finite value"
+                reason = f"in which {name} has no usable value"
             else:
                 known.add(past.run.run)
                 continue

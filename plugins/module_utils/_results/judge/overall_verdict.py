@@ -239,7 +239,8 @@ def judged_value_text(kpi: Mapping[str, Any]) -> str:
 def change_text(kpi: Mapping[str, Any]) -> str:
     """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown.
 
-    With several new runs it is that of their mean, which is stated: the value in the same row is that of one run.
+    With several new runs it is that of their mean, which is stated: the value in the same row is that of one run. If of
+    some of them only a bound is known, the mean is a bound too.
     """
     if kpi.get("change") is None:
         return "–"
@@ -252,7 +253,15 @@ def change_text(kpi: Mapping[str, Any]) -> str:
     change = formats.format_percent(kpi["change"])
     sign = "+" if kpi["change"] > 0 and change[0].isdigit() else ""
     new = (kpi.get("new") or {}).get("n") or 1
-    return f"{sign}{change} %{interval}" + (f", mean of {new} runs" if new > 1 else "")
+    bounds = sum(
+        run["group"] == "new" and run["value"] is None and run["low"] is not None for run in kpi.get("series") or ()
+    )
+    of = (
+        f"the bounds of {new} runs"
+        if bounds >= new
+        else f"{new} runs" + (f", {bounds} of them bounds" if bounds else "")
+    )
+    return f"{sign}{change} %{interval}" + (f", mean of {of}" if new > 1 else "")
 
 
 def _format_kpi_reading(kpi: Mapping[str, Any]) -> str:

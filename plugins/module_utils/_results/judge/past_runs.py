@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from math import exp, isfinite, log, nan
+from math import exp, log, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..kpi.labels import FlatLabels
+from ..statistics import comparison_scale
 
 FILE, SCHEMA = "history.json", "history/1"
 #: Width of a 95 % interval in standard errors.
@@ -195,25 +196,26 @@ def kpis_by_name(documents: Any, where: object) -> dict[str, PastValue]:
 
 
 def _past_value(kpi: Mapping[str, Any]) -> PastValue:
-    value, unit = _finite_number_or_none(kpi["value"]), str(kpi.get("unit") or "")
+    value, unit = _usable_number_or_none(kpi["value"]), str(kpi.get("unit") or "")
     if value is None:
-        # A figure that is NaN or infinite was computed wrongly, so its interval bounds nothing.
+        # A figure that is NaN, infinite or beyond LARGEST was computed wrongly, so its interval bounds nothing.
         return PastValue(None, _bound_without_value(kpi) if kpi["value"] is None else None, None, unit)
     confidence = kpi.get("confidence") or {}
-    low, high = _finite_number_or_none(confidence.get("low")), _finite_number_or_none(confidence.get("high"))
+    low, high = _usable_number_or_none(confidence.get("low")), _usable_number_or_none(confidence.get("high"))
     return PastValue(value, low, high, unit)
 
 
 def _bound_without_value(kpi: Mapping[str, Any]) -> float | None:
     """Return the lower bound of a figure without a value, None if nothing is known."""
     if kpi.get("at_least") is not None:
-        return _finite_number_or_none(kpi["at_least"])
+        return _usable_number_or_none(kpi["at_least"])
     interval = kpi.get("interval") or [None]
-    return _finite_number_or_none(interval.get("low") if isinstance(interval, Mapping) else interval[0])
+    return _usable_number_or_none(interval.get("low") if isinstance(interval, Mapping) else interval[0])
 
 
-def _finite_number_or_none(value: Any) -> float | None:
-    return float(value) if value is not None and isfinite(float(value)) else None
+def _usable_number_or_none(value: Any) -> float | None:
+    """Return a number with which statistics can be done; None for NaN, infinity and what is beyond LARGEST."""
+    return float(value) if value is not None and abs(float(value)) < comparison_scale.LARGEST else None
 
 
 @dataclass

@@ -152,7 +152,7 @@ def test_an_attempt_of_a_past_run_that_has_no_finite_value_is_said(tmp_path: Pat
     found = collect(top)
     coverage = found.coverage("001", "time_to_running_p95", "s")
     assert (values(found, top)[0], coverage.runs_of_text) == ([1.0, 2.0], "2 of 2 runs")
-    assert coverage.why == "1 in part (attempts in which time_to_running_p95 has no finite value)"
+    assert coverage.why == "1 in part (attempts in which time_to_running_p95 has no usable value)"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,8 @@ def test_past_runs_of_which_only_a_bound_is_known_are_compared(top: Path, tmp_pa
     [
         ({"unit": "ms"}, "with time_to_running_p95 in ms instead of s"),
         ({"name": None}, "without time_to_running_p95"),
-        ({"value": None, "interval": None, "confidence": None}, "in which time_to_running_p95 has no finite value"),
+        ({"value": None, "interval": None, "confidence": None}, "in which time_to_running_p95 has no usable value"),
+        ({"value": 1e308}, "in which time_to_running_p95 has no usable value"),
     ],
 )
 def test_runs_that_are_not_compared_are_said_in_the_first_sentence(

@@ -39,8 +39,8 @@ def test_a_figure_without_a_value_has_its_bound(more: dict[str, object], expecte
     assert (value.value, value.at_least, value.known) == (None, expected, expected)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_figure_that_is_not_finite_has_no_bound(value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308])
+def test_a_figure_that_cannot_be_used_has_no_bound(value: float) -> None:
     kpi = {"name": "a", "unit": "s", "value": value, "at_least": 3.0, "interval": [3.0, 4.0]}
     assert kpis_by_name([kpi], "here")["a"].known is None
 

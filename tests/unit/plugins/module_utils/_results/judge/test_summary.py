@@ -122,3 +122,19 @@ def test_both_files_lie_in_the_run_directory_and_are_written_again_when_the_run_
 )
 def test_a_change_is_a_percentage(change, text):
     assert overall_verdict.change_text({"change": change}) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([4.0], "+10 %"),
+        ([4.0, 4.2], "+10 %, mean of 2 runs"),
+        ([4.0, None, None], "+10 %, mean of 3 runs, 2 of them bounds"),
+        ([None, None], "+10 %, mean of the bounds of 2 runs"),
+    ],
+)
+def test_a_change_of_bounds_is_not_called_one_of_values(values: list[float | None], text: str) -> None:
+    series = [{"group": "old", "run": "a", "value": None, "low": 3.0, "high": None}]
+    series += [{"group": "new", "run": "b", "value": value, "low": 3.0, "high": None} for value in values]
+    kpi = {"change": 0.1, "new": {"n": len(values), "value": 4.0}, "series": series}
+    assert overall_verdict.change_text(kpi) == text
