@@ -162,12 +162,9 @@ class SettingsSession:
         project = self.context.project
         request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
         effective = self.context.effective(request)
-        self._check(request, effective, chosen, None)
+        checked = self._check(request, effective, chosen, None)
         show_settings(self.context, effective, request, self._given_secrets(), self.say)
-        for line in [
-            *self.context.replaced(request),
-            *self._preflight(request, effective, chosen).warnings_of_unused_settings(),
-        ]:
+        for line in [*self.context.replaced(request), *checked.warnings_of_unused_settings()]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
             show_points(self.context, effective, self.say)
@@ -314,20 +311,17 @@ class SettingsSession:
 
     def _check(
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
-    ) -> None:
+    ) -> settings_preflight.PreflightInput:
         """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
         self._read_secrets(effective, chosen)
         self._check_secret_entries(effective, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
-        self._preflight(request, effective, chosen).check(run_dir)
-
-    def _preflight(
-        self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str]
-    ) -> settings_preflight.PreflightInput:
         known = self.context
         context = (known.catalogue, known.render, chosen, known.variables)
-        return settings_preflight.PreflightInput(request, effective, *context, self.phases)
+        checked = settings_preflight.PreflightInput(request, effective, *context, self.phases)
+        checked.check(run_dir)
+        return checked
 
     def _read_secrets(self, effective: EffectiveSettings, chosen: list[str]) -> None:
         context = self.context
