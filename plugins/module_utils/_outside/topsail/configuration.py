@@ -30,6 +30,8 @@ TO_APPLY, OVERRIDES = f"{PRESETS}.to_apply", f"{PRESETS}.variable_overrides"
 _RESERVED = ("name", "names", "to_apply", "variable_overrides")
 #: TOPSAIL's configuration has 7 levels, a chain of 6 presets and a matrix of 72 points.
 _MOST_LEVELS, _MOST_APPLIED, _MOST_POINTS, _MOST_REFERENCES = 50, 200, 2_000, 20
+#: References of one value, with those in what they refer to, and characters of its texts.
+_MOST_EXPANSIONS, _MOST_CHARACTERS = 10_000, 1_000_000
 _STEP = re.compile(r"""\.?(?:\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]|\[(?P<index>\d+)\]|(?P<word>[^.\[\]*]+))""")
 _WHOLE = re.compile(r"@(?P<key>[^{}\s]+)\Z")
 _PART = re.compile(r"\{@(?P<key>[^{}]+)\}")
@@ -169,30 +171,53 @@ def _with_value(node: Any, path: Path, value: Any) -> Any:
     return changed
 
 
-def resolve_references(config: Mapping[str, Any], value: Any, seen: tuple[str, ...] = ()) -> Any:
+def resolve_references(config: Mapping[str, Any], value: Any) -> Any:
     """Return a value with its references: ``@key`` is the value of a key, ``{@key}`` a part of a text.
 
-    Raises InputError for a reference to no key, to itself, or to a secret.
+    Raises InputError for a reference to no key, to itself, or to a secret, and for too many of them.
     """
-    if isinstance(value, Mapping):
-        return {key: resolve_references(config, entry, seen) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [resolve_references(config, entry, seen) for entry in value]
-    if not isinstance(value, str):
-        return value
-    if value.startswith(("*$@", "*@")):
-        raise InputError(f"'{value}' refers to a secret")
-    if whole := _WHOLE.match(value):
-        return _resolve_referenced_key(config, whole["key"], seen)
-    return _PART.sub(lambda part: str(_resolve_referenced_key(config, part["key"], seen)), value)
+    return _ReferenceExpansion(config).resolve(value)
 
 
-def _resolve_referenced_key(config: Mapping[str, Any], key: str, seen: tuple[str, ...]) -> Any:
-    if key in seen:
-        raise InputError(f"references lead in a circle: {' -> '.join([*seen, key])}")
-    if len(seen) == _MOST_REFERENCES:
-        raise InputError(f"more than {_MOST_REFERENCES} references follow each other: {' -> '.join([*seen, key])}")
-    return resolve_references(config, value_at_path(config, parse_key_path(key)), (*seen, key))
+class _ReferenceExpansion:
+    """The references of one value. A few short texts that refer to each other can stand for billions of characters."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+        self._expansions = self._characters = 0
+
+    def resolve(self, value: Any, seen: tuple[str, ...] = ()) -> Any:
+        """Return a value with its references; ``seen``: the keys that led to it. Raises InputError."""
+        if isinstance(value, Mapping):
+            return {key: self.resolve(entry, seen) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(entry, seen) for entry in value]
+        if not isinstance(value, str):
+            return value
+        if value.startswith(("*$@", "*@")):
+            raise InputError(f"'{value}' refers to a secret")
+        if whole := _WHOLE.match(value):
+            return self._value_of_key(whole["key"], seen)
+        return _PART.sub(lambda part: self._text_of_key(part["key"], seen), value)
+
+    def _text_of_key(self, key: str, seen: tuple[str, ...]) -> str:
+        text = str(self._value_of_key(key, seen))
+        self._characters += len(text)
+        if self._characters > _MOST_CHARACTERS:
+            raise InputError(
+                f"the references by way of '{key}' make texts of more than {_MOST_CHARACTERS:,} characters"
+            )
+        return text
+
+    def _value_of_key(self, key: str, seen: tuple[str, ...]) -> Any:
+        if key in seen:
+            raise InputError(f"references lead in a circle: {' -> '.join([*seen, key])}")
+        if len(seen) == _MOST_REFERENCES:
+            raise InputError(f"more than {_MOST_REFERENCES} references follow each other: {' -> '.join([*seen, key])}")
+        self._expansions += 1
+        if self._expansions > _MOST_EXPANSIONS:
+            raise InputError(f"more than {_MOST_EXPANSIONS:,} references are needed for one value, among them '{key}'")
+        return self.resolve(value_at_path(self._config, parse_key_path(key)), (*seen, key))
 
 
 # Points of test settings: lists are dimensions, and conditions leave points out.

@@ -114,6 +114,16 @@ def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("value", "factor", "words"),
+    [("x", 10, "more than 10,000 references are needed for one value"), ("x" * 500_000, 3, "more than 1,000,000 char")],
+)
+def test_references_that_multiply_are_refused(value: str, factor: int, words: str) -> None:
+    levels = {f"a{number}": f"{{@l.a{number - 1}}}" * factor for number in range(1, 10)}
+    with pytest.raises(InputError, match=words):
+        configuration.resolve_references({"l": {"a0": value, **levels}}, "@l.a9")
+
+
+@pytest.mark.parametrize(
     ("key", "parts"),
     [
         ("a.b", ("a", "b")),
