@@ -294,8 +294,19 @@ def _read_file_in_parts(path: Path, part_size: int = 2**20) -> Iterator[bytes]:
             yield part
 
 
-def download_objects_to_folder(location: S3Location, folder: Path) -> int:
-    """Download the objects below the prefix to ``folder``; return their number. Raises AccessError, DataError."""
+def download_objects_to_folder(location: S3Location, folder: Path, most_bytes: int) -> int:
+    """Download the objects below the prefix to ``folder``; return their number.
+
+    Raises AccessError, DataError: also if they are more than ``most_bytes``, by the listing or in truth.
+    """
+    received = 0
+
+    def count(size: int) -> None:
+        nonlocal received
+        received += size
+        if received > most_bytes:
+            raise DataError(f"{location.address}: the objects have more than {most_bytes} bytes")
+
     with s3_errors(location):
         connection = create_s3_client(location)
         pages = list_pages(connection, location.bucket, location.prefix)
@@ -303,15 +314,20 @@ def download_objects_to_folder(location: S3Location, folder: Path) -> int:
         under = f"{location.prefix}/" if location.prefix else ""
         wanted = {key[len(under) :]: size for key, size in keys if key.startswith(under) and not key.endswith("/")}
         if not wanted and any(key == location.prefix for key, _size in keys):
-            under, wanted = location.prefix.rpartition("/")[0], {location.prefix.rpartition("/")[2]: 0}
+            under, wanted = (
+                location.prefix.rpartition("/")[0],
+                {location.prefix.rpartition("/")[2]: dict(keys)[location.prefix]},
+            )
             under = f"{under}/" if under else ""
         if not wanted:
             raise AccessError(f"{location.address}: there are no objects below this prefix")
+        if (size := sum(wanted.values())) > most_bytes:
+            raise DataError(f"{location.address}: the objects have {size} bytes, {most_bytes} are the most")
         targets = {name: _target_of_key(location, folder, name, wanted) for name in sorted(wanted)}
         for name, target in targets.items():
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                connection.download_file(location.bucket, f"{under}{name}", str(target))
+                connection.download_file(location.bucket, f"{under}{name}", str(target), Callback=count)
             except OSError as error:
                 raise DataError(
                     f"{location.address}/{name}: can't be written here: {error.strerror or error}"

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from scripted_server import Asked, ScriptedServer, reply
 
 
 class Connection:
@@ -19,15 +21,16 @@ class Connection:
     def __init__(self, *keys: str) -> None:
         self.keys = keys
 
-    def download_file(self, _bucket: str, key: str, path: str) -> None:
+    def download_file(self, _bucket: str, key: str, path: str, Callback: Callable[[int], None]) -> None:
         Path(path).write_text(key, encoding="utf-8")
+        Callback(len(key))
 
 
-def download(monkeypatch: pytest.MonkeyPatch, folder: Path, *keys: str) -> int:
+def download(monkeypatch: pytest.MonkeyPatch, folder: Path, *keys: str, most_bytes: int = 1000) -> int:
     listing: list[dict[str, Any]] = [{"Contents": [{"Key": key, "Size": 1} for key in keys]}]
     monkeypatch.setattr(s3, "create_s3_client", lambda _location: Connection(*keys))
     monkeypatch.setattr(s3, "list_pages", lambda *_more: iter(listing))
-    return s3.download_objects_to_folder(s3.S3Location("bucket", "p"), folder)
+    return s3.download_objects_to_folder(s3.S3Location("bucket", "p"), folder, most_bytes)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,33 @@ def test_keys_that_can_not_be_files_are_refused(
     with pytest.raises(DataError, match=words):
         download(monkeypatch, tmp_path / "into", *keys)
     assert not list(tmp_path.rglob("*x"))
+
+
+@pytest.mark.parametrize(
+    ("most", "words"), [(2, "the objects have 3 bytes, 2 are the most"), (10, "the objects have more than 10 bytes")]
+)
+def test_objects_of_too_many_bytes_are_refused_by_their_listing_and_in_truth(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        download(monkeypatch, tmp_path, "p/one", "p/two", "p/three", most_bytes=most)
+    assert not (tmp_path / "two").exists()
+
+
+def test_the_size_of_objects_counts_while_boto3_receives_them(tmp_path: Path) -> None:
+    pytest.importorskip("boto3")
+    listing = b"<ListBucketResult><Contents><Key>p/a</Key><Size>1</Size></Contents></ListBucketResult>"
+
+    def answer(asked: Asked) -> bytes:
+        if asked.method == "HEAD":
+            return reply(200, b"x" * 100)[:-100]
+        return reply(200, listing if "list-type=2" in asked.path else b"x" * 100)
+
+    with ScriptedServer(answer) as server, pytest.raises(DataError, match="the objects have more than 50 bytes"):
+        endpoint = f"http://127.0.0.1:{server.port}"
+        location = s3.S3Location("bucket", "p", endpoint, access_key="a", secret_key="b")
+        s3.download_objects_to_folder(location, tmp_path, 50)
+    assert not list(tmp_path.iterdir())
 
 
 def test_keys_become_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
