@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
@@ -49,6 +49,8 @@ AGAIN = 200
 MOST_UNPACKED, _PART = 8 * 2**30, 2**20
 #: Names and labels that OpenMetrics has without quotes; the server may have others.
 _PLAIN = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+#: A value as the API of Prometheus writes it. Any other text could add lines to the file.
+_VALUE = re.compile(r"NaN|[+-]?(?:Inf|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _END = gzip.compress(b"# EOF\n")
 #: Seconds for promtool to make the blocks, for the server to answer, and to end.
 BLOCKS, STARTED, ENDED = 1800.0, 300.0, 20.0
@@ -62,6 +64,10 @@ import ctypes, os, sys
 getattr(ctypes.CDLL(None), 'prctl', lambda *_all: 0)(1, 9)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+
+
+#: Returns the series of a selector with their samples from one time to another. Raises QueryError, _LeftOut.
+_Query: TypeAlias = Callable[[str, float, float], "list[dict[str, Any]]"]
 
 
 class _LeftOut(Exception):
@@ -102,6 +108,12 @@ def write_metrics_dump(
     series = samples = histograms = 0
     interval = 0.0
     temporary = top / f".{FILE}.{os.getpid()}"
+
+    def query(selected: str, since: float, until: float) -> list[dict[str, Any]]:
+        if time.monotonic() > deadline:
+            raise _LeftOut(f"the time limit of {formats.format_duration(seconds)}")
+        return prometheus.samples(selected, since, until)
+
     try:
         with open(temporary, "wb") as stream:
             for number, name in enumerate(names):
@@ -111,10 +123,8 @@ def write_metrics_dump(
                         f" {formats.format_with_unit(stream.tell(), 'bytes')}"
                     )
                 try:
-                    if time.monotonic() > deadline:
-                        raise _LeftOut(f"the time limit of {formats.format_duration(seconds)}")
                     samples_read = _query_metric_samples(
-                        prometheus, name, promql_series_selector(name, matchers), begin, end
+                        query, name, promql_series_selector(name, matchers), begin, end
                     )
                     packed = gzip.compress("".join(samples_read.lines).encode(), 6)
                     if stream.tell() + len(packed) + len(_END) > limit:
@@ -175,18 +185,21 @@ def _queried_metrics_first(names: Sequence[str], queries: Sequence[str]) -> list
     return sorted(names, key=lambda name: (name not in known, name))
 
 
-def _query_metric_samples(
-    prometheus: PrometheusClient, name: str, selected: str, begin: float, end: float
-) -> _MetricSamples:
+def _query_metric_samples(query: _Query, name: str, selected: str, begin: float, end: float) -> _MetricSamples:
     if not _PLAIN.fullmatch(name):
         raise _LeftOut("its name needs quotes")
     samples = _MetricSamples()
     intervals = []
     after: dict[str, float] = {}
-    for part in _query_series_in_parts(prometheus, selected, begin, end):
+    for part in _query_series_in_parts(query, selected, begin, end):
         samples.histograms += "histograms" in part
         labels = part["metric"]
+        if not all(map(_PLAIN.fullmatch, labels)):
+            raise _LeftOut("the name of a label needs quotes")
         title = _format_series_name(name, labels)
+        wrong = [value for _moment, value in part.get("values") or () if not _is_value(value)]
+        if wrong:
+            raise _LeftOut(f"the server sent the value {str(wrong[0])[:40]!r}, which is no number")
         # A server may return a sample at the border of two parts twice.
         pairs = [pair for pair in part.get("values") or () if pair[0] > after.get(title, 0.0)]
         if not pairs:
@@ -200,18 +213,20 @@ def _query_metric_samples(
     return samples
 
 
-def _query_series_in_parts(
-    prometheus: PrometheusClient, selected: str, begin: float, end: float
-) -> Iterator[dict[str, Any]]:
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str) and _VALUE.fullmatch(value) is not None
+
+
+def _query_series_in_parts(query: _Query, selected: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
     """Yield the series of a metric, divided in time where the answer would be too large. Raises QueryError."""
     try:
-        parts = prometheus.samples(selected, begin, end)
+        parts = query(selected, begin, end)
     except QueryError:
         if end - begin <= LEAST_TIME:
             raise
         middle = round((begin + end) / 2, 3)
-        yield from _query_series_in_parts(prometheus, selected, begin, middle)
-        yield from _query_series_in_parts(prometheus, selected, middle, end)
+        yield from _query_series_in_parts(query, selected, begin, middle)
+        yield from _query_series_in_parts(query, selected, middle, end)
         return
     yield from parts
 
