@@ -260,6 +260,15 @@ def utc_text(text: object) -> str:
     return str(text or "") if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
+def parse_whole_number(text: object, digits: int = 9) -> int | None:
+    """Return the number that a text of ASCII digits is, None for any other text or one with more than ``digits``.
+
+    For texts of others: str.isdigit() also accepts characters such as a superscript two, which int() refuses.
+    """
+    found = isinstance(text, str) and re.fullmatch(f"[0-9]{{1,{digits}}}", text)
+    return int(found[0]) if found else None
+
+
 def parse_kube_quantity(text: object) -> float:
     """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30, ``1e3`` 1000), NaN for other text.
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +74,7 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     version = client.request("GET", "/version")
     if not isinstance(version, dict) or not {"major", "minor", "gitVersion"} <= version.keys():
         raise AccessError(f"{client.access.server} is no API server: it has no version")
-    number = tuple(int("".join(filter(str.isdigit, version[key])) or 0) for key in ("major", "minor"))
+    number = tuple(int("".join(re.findall("[0-9]", str(version[key])))[:9] or 0) for key in ("major", "minor"))
     oldest = ".".join(map(str, OLDEST))
     detail = (
         version["gitVersion"] if number >= OLDEST else f"{version['gitVersion']}, this is tried with {oldest} and later"

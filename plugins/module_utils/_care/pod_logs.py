@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
@@ -77,7 +77,7 @@ class LoggedPod:
             meta["name"],
             meta["namespace"],
             (item.get("status") or {}).get("phase") or "Unknown",
-            int(index) if index.isdigit() else None,
+            formats.parse_whole_number(index),
             workload,
             tuple(container["name"] for container in item["spec"]["containers"]),
             item["spec"].get("nodeName") or "",

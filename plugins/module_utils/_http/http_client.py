@@ -47,6 +47,8 @@ from .http_transport import (
 CHUNK = 1 << 20
 #: Pauses before further attempts, in seconds; the last one repeats. The pause if a server sets a limit but no time.
 BACKOFF, RATE_LIMIT_PAUSE = (1.0, 2.0, 4.0, 8.0, 15.0), 60.0
+#: Most digits of a time in seconds since the epoch.
+_EPOCH_DIGITS = 11
 #: Pages of a list that are read at most.
 MOST_PAGES = 1000
 
@@ -291,12 +293,14 @@ class HttpClient:
         """
         asked = reply.headers.get("retry-after", "")
         if reply.status in (403, 429, 503) and asked:
-            until = http_date(asked)
-            if asked.isdigit() or until is not None:
-                return (float(asked) if asked.isdigit() else max(1.0, (until or 0.0) - self.clock.wall())), True
+            seconds, until = formats.parse_whole_number(asked), http_date(asked)
+            if seconds is not None:
+                return float(seconds), True
+            if until is not None:
+                return max(1.0, until - self.clock.wall()), True
         if reply.status in (403, 429) and reply.headers.get("x-ratelimit-remaining") == "0":
-            reset = reply.headers.get("x-ratelimit-reset", "")
-            return (max(1.0, float(reset) - self.clock.wall()) if reset.isdigit() else RATE_LIMIT_PAUSE), True
+            reset = formats.parse_whole_number(reply.headers.get("x-ratelimit-reset"), _EPOCH_DIGITS)
+            return (RATE_LIMIT_PAUSE if reset is None else max(1.0, reset - self.clock.wall())), True
         if reply.status == 429:
             return RATE_LIMIT_PAUSE, True
         return (pause if reply.status >= 500 and repeat != "unsent" else -1.0), False

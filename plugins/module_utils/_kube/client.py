@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -143,7 +144,7 @@ class Client:
             wait = reply.header("retry-after") if reply.status in (429, 503) else None
             if wait is None or attempt == _TRIES:
                 break
-            time.sleep(min(float(wait) if wait.isdigit() else 1.0, _LONGEST_PAUSE))
+            time.sleep(min(1.0 if (seconds := formats.parse_whole_number(wait)) is None else seconds, _LONGEST_PAUSE))
         return self.parsed(reply, f"{method} {path}")
 
     def parsed(self, reply: ApiReply, what: str) -> Any:

@@ -15,6 +15,8 @@ import ipaddress
 import os
 from collections.abc import Mapping
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+
 from .server import ProxyAddress, parse_proxy_url
 
 
@@ -52,8 +54,9 @@ def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | 
         with contextlib.suppress(ValueError):
             return address in ipaddress.ip_network(entry, strict=False)
     name, colon, wanted = entry.rpartition(":")
-    if colon and wanted.isdigit() and (name.count(":") == 0 or name.startswith("[")):
-        if int(wanted) != port:
+    number = formats.parse_whole_number(wanted)
+    if colon and number is not None and (name.count(":") == 0 or name.startswith("[")):
+        if number != port:
             return False
         entry = name.strip("[]")
     if address is not None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
@@ -148,8 +149,8 @@ def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> S
         raise AccessError(
             f"{access.source}: {at.server} answered the login of '{user}' with status {reply.status} and no token"
         )
-    lasts = (fragment.get("expires_in") or [""])[0]
-    return ServerCredentials(f"Bearer {token}", expires=time.time() + int(lasts) if lasts.isdigit() else None)
+    seconds = formats.parse_whole_number((fragment.get("expires_in") or [""])[0])
+    return ServerCredentials(f"Bearer {token}", expires=None if seconds is None else time.time() + seconds)
 
 
 def _send_oauth_request(access: ApiServerAccess, head: bytes) -> ApiReply:

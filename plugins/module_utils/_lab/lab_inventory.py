@@ -248,7 +248,9 @@ def assign_groups(
 
 def natural_sort_key(name: str) -> list[Any]:
     """Return a sort key that orders h2 before h10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    # Digits without leading zeros, after their number: any count of digits is ordered as numbers are.
+    parts = enumerate(re.split("([0-9]+)", name))
+    return [(len(part.lstrip("0")), part.lstrip("0")) if number % 2 else part for number, part in parts]
 
 
 def _check_rule_host_patterns(rule: GroupRule, machines: Mapping[str, Any]) -> None:

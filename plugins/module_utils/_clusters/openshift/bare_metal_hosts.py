@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import install_config
@@ -102,8 +103,8 @@ def _settings_of_model(models: Mapping[str, Mapping[str, Any]], model: str) -> M
 def _choose_interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
     """Return the interface by its name or its index among the sorted names (default 0)."""
     names = sorted(macs)
-    if choice.isdigit() or not choice:
-        at = int(choice or 0)
+    at = formats.parse_whole_number(choice or "0")
+    if at is not None:
         if at >= len(names):
             raise InputError(f"{host}: cluster_agent_interface is {at}, but the interfaces are 0 to {len(names) - 1}")
         return names[at]

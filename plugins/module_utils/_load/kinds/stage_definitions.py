@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -331,7 +331,7 @@ def pod_gpu_count(resource: dict[str, Any]) -> float:
     The devices of a claim are not in the pod. Our templates say their number in an annotation.
     """
     claimed = (resource["metadata"].get("annotations") or {}).get(run_labels.GPUS) if "metadata" in resource else None
-    count = float(claimed) if claimed is not None and claimed.isdigit() else 0.0
+    count = float(formats.parse_whole_number(claimed) or 0)
     for container in (resource.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
@@ -303,5 +303,4 @@ class ObservationWriter:
 
 
 def _workload_index_label(metadata: dict[str, Any]) -> int | None:
-    text = (metadata.get("labels") or {}).get(run_labels.INDEX)
-    return int(text) if text is not None and text.isdigit() else None
+    return formats.parse_whole_number((metadata.get("labels") or {}).get(run_labels.INDEX))

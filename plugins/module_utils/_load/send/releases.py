@@ -20,7 +20,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -111,8 +111,8 @@ def required_number(text: str, count: int) -> int:
         return count
     if percent and 0 < float(percent[1]) <= 100:
         return ceil(round(float(percent[1]) * count / 100, 9))
-    if asked.isdigit() and 0 < int(asked) <= count:
-        return int(asked)
+    if 0 < (number := formats.parse_whole_number(asked) or 0) <= count:
+        return number
     raise InputError(f"required is '{text}': it must be all, a percentage such as 95 %, or a number from 1 to {count}")
 
 

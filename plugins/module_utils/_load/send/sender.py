@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
@@ -273,9 +273,9 @@ class ObjectSender:
         """Wait exponentially longer with jitter, in addition to what the server asks for. Raises LoadHaltedError."""
         pause = min(_FIRST_PAUSE * 2 ** (attempts - 1), _LONGEST_PAUSE)
         pause *= self._jitter.uniform(0.5, 1.0)
-        if retry_after and retry_after.isdigit():
+        if asked := formats.parse_whole_number(retry_after):
             # The jitter on top keeps the senders from returning all at once.
-            pause = min(int(retry_after), self.settings.retry_time) + pause
+            pause = min(asked, self.settings.retry_time) + pause
         if self.halt.wait(pause):
             raise LoadHaltedError
 

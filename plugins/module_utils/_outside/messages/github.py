@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
@@ -39,7 +40,7 @@ class GitHubTarget:
     def __post_init__(self) -> None:
         if self.repository.count("/") != 1 or not all(self.repository.split("/")):
             raise InputError(f"GitHub: the repository '{self.repository}' needs the form owner/name")
-        if self.pull_request and not self.pull_request.isdigit():
+        if self.pull_request and formats.parse_whole_number(self.pull_request) is None:
             raise InputError(f"GitHub: '{self.pull_request}' is no number of a pull request")
 
 

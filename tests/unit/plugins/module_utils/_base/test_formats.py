@@ -149,3 +149,12 @@ def test_times_of_any_zone_are_compared_in_utc(text, utc, monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("123456789", 123456789), ("1234567890", None), ("\u00b2", None), ("\u0663", None)]
+    + [(text, None) for text in ("", "-1", "+1", " 1", "1\n", "1_0", None, 7)],
+)
+def test_a_whole_number_of_others_has_only_ascii_digits_and_not_many(text: object, number: int | None) -> None:
+    assert formats.parse_whole_number(text) == number

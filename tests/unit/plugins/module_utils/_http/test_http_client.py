@@ -245,6 +245,10 @@ def test_a_list_has_a_maximum_of_pages() -> None:
         (reply(502, b"bad gateway"), 1.0),
         (reply(503, b""), 1.0),
         (reply(429, b""), 60.0),
+        # No numbers: str.isdigit() accepts a superscript two, which float() refuses.
+        (reply(429, b"", retry_after="@").replace(b"@", b"\xb2"), 60.0),
+        (reply(503, b"", retry_after="9" * 400), 1.0),
+        (reply(403, b"", x_ratelimit_remaining="0", x_ratelimit_reset="@").replace(b"@", b"\xb2"), 60.0),
     ],
 )
 def test_a_request_that_is_refused_for_now_is_sent_again_after_the_asked_time(fault: Any, pause: float) -> None:

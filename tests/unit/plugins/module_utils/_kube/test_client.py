@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,22 @@ def test_too_many_requests_is_repeated_after_the_time_that_the_server_names(tmp_
     assert (caught.value.status, caught.value.reason) == (429, "TooManyRequests")
     assert len(server.asked) == 1, "it was repeated without a Retry-After"
 
+
+@pytest.mark.parametrize("named", [b"0", b"\xb2", b"9" * 5000])
+def test_a_time_that_is_no_number_is_a_short_pause(
+    tmp_path: Path, named: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
     def later(asked: Asked) -> Any:
-        return reply(429, b"{}", Retry_After="0") if len(server.asked) == 1 else (200, {"ok": 1})
+        if len(server.asked) > 1:
+            return 200, {"ok": 1}
+        return reply(429, b"{}", Retry_After="@").replace(b"@", named)
 
     with ScriptedServer(later) as server, client_of(server, tmp_path) as client:
         assert client.request("GET", "/x") == {"ok": 1}
-    assert len(server.asked) == 2
+    assert (len(server.asked), pauses) == (2, [0 if named == b"0" else 1.0])
 
 
 def test_refused_credentials_are_read_anew_once(tmp_path: Path) -> None:

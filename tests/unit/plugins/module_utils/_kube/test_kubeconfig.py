@@ -234,8 +234,8 @@ def test_an_exec_plugin_is_told_what_it_is_for_and_may_give_a_certificate(
 class OpenShift:
     """A stand-in for an OpenShift API server and its OAuth server in one."""
 
-    def __init__(self, password: str = "right") -> None:
-        self.password = password
+    def __init__(self, password: str = "right", lasts: str = "86400") -> None:
+        self.password, self.lasts = password, lasts
         self.logins = 0
         self.server = ScriptedServer(self.answer)
 
@@ -250,15 +250,16 @@ class OpenShift:
             if shown != "Basic " + data(f"me:{self.password}".encode()) or not asked.headers.get("x-csrf-token"):
                 return reply(401, b"")
             self.logins += 1
-            token = f"access_token=sha256~{self.logins}&expires_in=86400&scope=user%3Afull&token_type=Bearer"
+            token = f"access_token=sha256~{self.logins}&expires_in={self.lasts}&scope=user%3Afull&token_type=Bearer"
             return reply(302, b"", Location=f"http://x/oauth/token/implicit#{token}")
         if shown != f"Bearer sha256~{self.logins}":
             return 401, {}
         return 200, {"metadata": {}, "items": []}
 
 
-def test_user_name_and_password_log_in_at_the_oauth_server_that_the_cluster_names(tmp_path: Path) -> None:
-    cluster = OpenShift()
+@pytest.mark.parametrize("lasts", ["86400", "%C2%B2", "9" * 5000])
+def test_user_name_and_password_log_in_at_the_oauth_server_that_the_cluster_names(tmp_path: Path, lasts: str) -> None:
+    cluster = OpenShift(lasts=lasts)
     with cluster.server as server:
         path = server.kubeconfig(tmp_path / "k", {"username": "me", "password": "right"})
         assert server.asked == [], "it was logged in before there was anything to ask"

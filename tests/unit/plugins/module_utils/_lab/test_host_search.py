@@ -203,3 +203,8 @@ def test_no_condition_that_is_accepted_crashes_the_server_and_groups_see_it_alik
     machines = {name: about for name, about in simulator.hosts.items() if about["can_self_schedule"]}
     rule = {"name": "same", "where": conditions}
     assert sorted(lab_inventory.assign_groups(machines, [rule])["same"]) == sorted(found)
+
+
+def test_names_of_hosts_are_ordered_by_their_numbers_whatever_characters_they_have() -> None:
+    names = ["h²", "h" + "9" * 5000, "h10", "h02b", "h2"]
+    assert sorted(names, key=lab_inventory.natural_sort_key) == ["h2", "h02b", "h10", "h" + "9" * 5000, "h²"]
