@@ -27,6 +27,8 @@ class PointLoad:
 
     requests: resource -> quantity of its largest pod. selector: the nodeSelector of its pods. resource: the GPU
     resource; empty for any known one. assumed: what the run time rests on, if it is not that of real nodes.
+    in_flight: requests at once in a closed loop. iterations: pods that each pod of a workload has made, one after
+    another. pool: further pods that wait. releases: offsets at which workloads are released; empty if they do not wait.
     """
 
     point: str
@@ -39,6 +41,15 @@ class PointLoad:
     selector: dict[str, str] = field(default_factory=dict)
     resource: str = ""
     assumed: str = ""
+    in_flight: int = 1
+    iterations: int = 0
+    pool: int = 0
+    releases: tuple[float, ...] = ()
+
+    @property
+    def all_pods(self) -> int:
+        """Pods of the load from its beginning to its end."""
+        return self.workloads * self.pods * (1 + self.iterations) + self.pool
 
 
 @dataclass(frozen=True)
@@ -117,15 +128,10 @@ def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     schedule = arrivals.arrivals_from_options(
         dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1)
     )
-    # A closed loop has no times; with a delay between batches it has earliest ones.
-    batch, delay = schedule.header.get("batch") or 1, schedule.header.get("delay") or 0.0
-    offsets = tuple(
-        index // batch * delay if offset is None else float(offset) for index, offset in enumerate(schedule.offsets)
-    )
     return PointLoad(
         point,
         schedule.count,
-        offsets,
+        _earliest_offsets(schedule),
         int(plan.get("pods") or 1),
         float(plan.get("gpus") or 0),
         float(plan.get("seconds") or 0),
@@ -133,6 +139,29 @@ def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
         {str(key): str(value) for key, value in (plan.get("node_selector") or {}).items()},
         str(plan.get("gpu_resource") or ""),
         str(plan.get("assumed") or ""),
+        int(plan.get("in_flight") or 1),
+        int(plan.get("iterations") or 0),
+        int(plan.get("pool") or 0),
+        _release_offsets(plan, schedule.count),
+    )
+
+
+def _earliest_offsets(schedule: arrivals.ArrivalTimes) -> tuple[float, ...]:
+    """Return the offsets of arrivals. A closed loop has none; with a delay between batches it has earliest ones."""
+    batch, delay = schedule.header.get("batch") or 1, schedule.header.get("delay") or 0.0
+    return tuple(
+        index // batch * delay if offset is None else float(offset) for index, offset in enumerate(schedule.offsets)
+    )
+
+
+def _release_offsets(plan: Mapping[str, Any], count: int) -> tuple[float, ...]:
+    """Return when the workloads of a plan are released: without batches all at once."""
+    release = dict(plan.get("release") or {})
+    if not release or (release.get("src") and not release.get("content")):
+        return ()
+    schedule = arrivals.arrivals_from_options(release, count, int(plan.get("seed") or 1))
+    return (
+        _earliest_offsets(schedule) if schedule.header.get("batch") or None not in schedule.offsets else (0.0,) * count
     )
 
 
@@ -165,10 +194,16 @@ def estimate_by_scheduling(plan: PointLoad, gpus: float, real: bool = False) -> 
 
 
 def most_in_a_second(load: PointLoad) -> int:
-    """Return the largest number of workloads that are due within one second; 0 in a closed loop, which has no times."""
-    offsets, most, first = sorted(load.offsets), 0, 0
-    if not any(offsets):
-        return 0
+    """Return the largest number of workloads that are created, or released to create pods, within one second.
+
+    A closed loop has no times: as many as are in flight at once.
+    """
+    created = _most_due_in_a_second(load.offsets) if any(load.offsets) else min(load.workloads, load.in_flight)
+    return max(created, _most_due_in_a_second(load.releases) if load.iterations else 0)
+
+
+def _most_due_in_a_second(moments: Sequence[float]) -> int:
+    offsets, most, first = sorted(moments), 0, 0
     for number, offset in enumerate(offsets):
         while offsets[first] <= offset - 1:
             first += 1

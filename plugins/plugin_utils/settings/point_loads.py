@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
 
-from . import project_role, setting_values, workload_kinds
+from . import heavy_requests, project_role, setting_values, workload_kinds
 from .resolve_settings import MatrixPoint
 from .setting_templates import Render
 
@@ -71,11 +71,15 @@ def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str
 
     role: folder of the project's role. Raises InputError for an invalid load.
     """
+    requests = _doctor_document(role).get("requests") or {}
     for point in points:
+        asked, unknown = render(requests, point.settings)
+        if requests and not unknown and (why := heavy_requests.why_heavy(asked)):
+            return f"point {point.name} {why}"
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
             return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
     for point, load in _loads_of_points(role, points, render):
-        if (number := load.workloads * load.pods) > HEAVY_PODS:
+        if (number := load.all_pods) > HEAVY_PODS:
             return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
         if (rate := load_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
             return f"point {point.name} sends {formats.format_count(rate, 'pod')} in a second (at most {HEAVY_RATE})"

@@ -84,7 +84,7 @@ def test_the_role_has_a_readme(role: Path) -> None:
 
 def test_requirements_of_a_role_have_the_format_that_doctor_reads(role: Path) -> None:
     needs = load(role / "meta" / "doctor.yml") if (role / "meta" / "doctor.yml").exists() else {}
-    known = "workloads watches alternatives kinds namespaces storage_classes plan permissions nodes installs"
+    known = "workloads watches alternatives kinds namespaces storage_classes plan requests permissions nodes installs"
     assert set(needs) <= {*known.split()}
     for one in [*needs.get("permissions", ()), *needs.get("nodes", ())]:
         assert "{{" not in str(one.get("when", "")), f"'when' is an expression already: {one['when']}"

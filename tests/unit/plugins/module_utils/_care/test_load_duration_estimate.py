@@ -11,6 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_esti
     estimate_by_scheduling,
     first_invalid_entry,
     format_total,
+    most_in_a_second,
     point_load,
 )
 from hypothesis import given
@@ -120,3 +121,28 @@ def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
         point_load("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100
     )
     assert found is not None and (found.seconds, found.gpus_at_once) == (3.5, 10)
+
+
+@pytest.mark.parametrize(
+    ("plan", "most", "pods"),
+    [
+        ({"arrival": {"rate": 8}}, 8, 100),
+        ({"arrival": {"type": "closed"}}, 1, 100),
+        ({"arrival": {"type": "closed"}, "in_flight": 40}, 40, 100),
+        ({"arrival": {"type": "closed"}, "in_flight": 400}, 100, 100),
+        ({"arrival": {"type": "closed", "batch": 30, "delay": 5}, "in_flight": 4}, 30, 100),
+        ({"arrival": {"type": "closed"}, "pool": 1000}, 1, 1100),
+        # Users that create no pods: nothing happens when they are released.
+        ({"arrival": {"type": "closed"}, "release": {"type": "closed"}}, 1, 100),
+        ({"arrival": {"type": "closed"}, "release": {"type": "closed"}, "iterations": 3}, 100, 400),
+        (
+            {"arrival": {"type": "closed"}, "release": {"type": "closed", "batch": 20, "delay": 60}, "iterations": 1},
+            20,
+            200,
+        ),
+        ({"arrival": {"type": "closed"}, "release": {"type": "constant", "rate": 4}, "iterations": 1}, 4, 200),
+    ],
+)
+def test_pods_of_a_load_and_the_most_workloads_in_a_second(plan: dict[str, Any], most: int, pods: int) -> None:
+    load = point_load("001", {"workloads": 100, **plan})
+    assert (most_in_a_second(load), load.all_pods) == (most, pods)

@@ -36,8 +36,10 @@ ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_JOB": "seatrial", "GITHUB_RUN_ID": 
 
 
 def _presets() -> dict[str, Any]:
-    path = ROOT / "group_vars" / "all" / "fine_tuning_presets.yml"
-    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+    folder, presets = ROOT / "group_vars" / "all", dict[str, Any]()
+    for project in ("fine_tuning", "serving", "workload_scale"):
+        presets |= yaml.safe_load((folder / f"{project}_presets.yml").read_text(encoding="utf-8"))
+    return presets
 
 
 def options(**more: Any) -> dict[str, Any]:
@@ -127,6 +129,24 @@ def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
             "/test fine_tuning light\n/var fine_tuning_count: 100\n/var fine_tuning_rate: 90",
             "pods in a second (at most 50)",
         ),
+        (
+            "/test fine_tuning light\n/var fine_tuning_rate: 0\n/var fine_tuning_pod_count: 1"
+            "\n/var fine_tuning_in_flight: 500\n/var fine_tuning_count: 500",
+            "point 001 sends 500 pods in a second (at most 50)",
+        ),
+        ("/test serving\n/var serving_arrival.rate: 100000", "sends 100,000 requests in a second (at most 500)"),
+        ("/test serving light\n/var serving_streams: 10000", "point 001 has 10,000 streams (at most 300)"),
+        (
+            "/test serving light\n/var serving_streams: 4\n/var serving_duration: 86400",
+            "point 001 sends requests for 24 h 0 min",
+        ),
+        (
+            "/test serving light\n/var serving_streams: 4\n/var serving_count: 60000\n/var serving_turns: 2",
+            "point 001 has 120,004 requests (at most 100,000)",
+        ),
+        ("/test serving light\n/var serving_streams: 4\n/var serving_duration: 60", ""),
+        ("/test serving slo_light", ""),
+        ("/test workload_scale light\n/var workload_scale_sandbox_pool: 10000", "pods (at most 500)"),
         ("/test fine_tuning light\n/var fake_gpu_nodes: 101", "point 001 has 101 simulated nodes (at most 100)"),
         ("/test fine_tuning light\n/var matrix: {fine_tuning_pod_count: [1, 60]}", "point 002 has 720 pods"),
         ("/test fine_tuning light\n/var repeat: {max: 200}", "200 attempts at points"),
