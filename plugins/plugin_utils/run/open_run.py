@@ -38,6 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
+    foreign_kubeconfigs,
     held_by_run,
     interrupted_run,
     point_attempts,
@@ -213,6 +214,7 @@ class SettingsSession:
         )
         gives_back = set(chosen) <= interrupted_run.GIVING_BACK
         effective, left_out = context.effective_of_known(request) if gives_back else (context.effective(request), [])
+        foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, context, effective, chosen)
         self._check(request, effective, chosen, directory)
         for line in left_out:
             self.say(f"  warning: {line}")
@@ -269,7 +271,7 @@ class SettingsSession:
         The first session knew inventories and files of secrets. Of a directory that was copied, moved or received, or
         that belongs to another user, its command leads elsewhere, and may be a stranger's.
         """
-        if record.get("directory") == str(directory.resolve()) and directory.stat().st_uid == os.getuid():
+        if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
@@ -296,7 +298,9 @@ class SettingsSession:
         self.say(
             f"Run {run_record.read_record(directory)['id']} is still running; this is the report of the results so far."
         )
-        return {**self._result(directory, self.context.effective(request), request), "beside": True}
+        effective = known.effective(request)
+        foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
+        return {**self._result(directory, effective, request), "beside": True}
 
     def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
         creates = not set(chosen) <= resumed_extra_vars.QUIET

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_context,
 )
 
-from . import recorded_settings, run_record
+from . import foreign_kubeconfigs, recorded_settings, run_record
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 
@@ -125,10 +125,13 @@ def check_recorded_call(step: Path, context: settings_context.SettingsContext) -
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
     programs = context.programs_in_effect()
     recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
+    loaded = [call]
     if (run_dir / recorded_settings.SETTINGS).is_file():
         recorded_settings.refuse_foreign_values(
             run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
+        loaded.append(setting_templates.load_yaml(run_dir / recorded_settings.SETTINGS))
+    foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded)
     return {"role": role, "entry": entry}
 
 

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kubeconfigs that a run directory names: of one that is not ours, only those that this session names, too.
+
+A kubeconfig may name a program, and leads to a cluster on which objects are deleted. Who can write a run directory must
+choose neither.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_selection import HOSTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
+    ACCESS_SETTINGS,
+    AccessSettings,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import (
+    absolute_path,
+    is_unreadable,
+    provider_by_name,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+
+from .run_directory import read_optional
+
+#: Phases that use no cluster; the report does with metrics_route.
+WITHOUT_CLUSTER = {"settings", "report", "export"}
+
+
+def is_own_directory(directory: Path) -> bool:
+    """Return whether a run directory is where this user opened the run: not copied, moved, or received."""
+    record = read_optional(directory / "run.yml") or {}
+    return record.get("directory") == str(directory.resolve()) and directory.stat().st_uid == os.getuid()
+
+
+def refuse_foreign_kubeconfigs(
+    directory: Path, context: SettingsContext, effective: EffectiveSettings, chosen: Iterable[str]
+) -> None:
+    """Raise InputError if a continued run would use a kubeconfig that only its directory names.
+
+    effective: the settings of the run. chosen: the phases of this session.
+    """
+    if is_own_directory(directory):
+        return
+    trees = [effective.settings, *(point.settings for point in effective.points)]
+    known = [{name: value for name, value in tree.items() if name not in effective.late} for tree in trees]
+    phases = set(chosen)
+    if phases <= WITHOUT_CLUSTER - {"settings"} and not any(tree.get("metrics_route") for tree in known):
+        return
+    sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
+    if not phases <= {"settings"}:
+        sources += _records(directory, context)
+    _refuse(directory, context, sources)
+
+
+def refuse_foreign_kubeconfigs_of_call(step: Path, context: SettingsContext, values: Iterable[Any]) -> None:
+    """Raise InputError if a role call would use a kubeconfig that only its run directory names.
+
+    values: the contents of the files that are loaded as variables.
+    """
+    if not is_own_directory(step.parent):
+        sources = [*((step.name, loaded) for loaded in values), *_records(step.parent, context)]
+        _refuse(step.parent, context, sources)
+
+
+def access_of_session(
+    run_dir: str, variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
+) -> Callable[[str], AccessSettings]:
+    """Return a function that returns the kubeconfig settings of the current session for a host.
+
+    variables: those of a task, which have the settings of the run, too: those of a run directory that is not ours are
+    left out. extra: those of ``-e``.
+    """
+    own = is_own_directory(Path(run_dir))
+    known = variables if own else {"hostvars": variables.get("hostvars"), **extra}
+    return cluster_settings.access_settings(known, extra, template)
+
+
+def _records(directory: Path, context: SettingsContext) -> Iterator[tuple[str, Any]]:
+    """Yield the records whose access is not replaced by ``-e``."""
+    for record in run_cluster_records.read_cluster_records(directory).values():
+        gone = record.get("state") == "released" and not record.get("objects")
+        if gone or not provider_by_name(record["provider"]).shared or not context.extra.get("cluster_kubeconfig"):
+            yield run_cluster_records.FILE, record
+
+
+def _refuse(directory: Path, context: SettingsContext, sources: Iterable[tuple[str, Any]]) -> None:
+    named, places = None, [directory]
+    for file, values in sources:
+        for key, text in _kubeconfigs("", values):
+            if is_unreadable(text):
+                continue
+            if named is None:
+                session = context.settings_to_find_run(gives_back=True)
+                named = _named_by_session(context, session)
+                places += [Path(session["rehearsal_data_dir"]).expanduser()] if session["rehearsal_data_dir"] else []
+            path = Path(absolute_path(text)).resolve()
+            if absolute_path(text) in named or any(path.is_relative_to(place.resolve()) for place in places):
+                continue
+            raise InputError(
+                f"{directory / file}: {key} names the kubeconfig {text}, and this run directory was copied, moved or "
+                "received, or belongs to another user: its kubeconfig is used only if you name it. If you trust it, "
+                f"give -e cluster_kubeconfig={text}, or set the environment variable KUBECONFIG"
+            )
+
+
+def _named_by_session(context: SettingsContext, session: Mapping[str, Any]) -> set[str]:
+    """Return the kubeconfigs that ``-e``, the inventory, presets and KUBECONFIG name, as absolute paths."""
+    texts = [text for _key, text in _kubeconfigs("", session)]
+    texts += os.environ.get("KUBECONFIG", "").split(os.pathsep)
+    hosts = context.variables.get("hostvars") or {}
+    texts += [str(hosts[host].get(name) or "") for host in HOSTS if host in hosts for name in ACCESS_SETTINGS]
+    return {absolute_path(text) for text in texts if text}
+
+
+def _kubeconfigs(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield key and text of each kubeconfig in a value; ``hub`` is that of a Hive cluster in a record."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _kubeconfigs(str(name), part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _kubeconfigs(key, part)
+    elif isinstance(value, str) and value and (key.endswith("kubeconfig") or key == "hub"):
+        yield key, value

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A kubeconfig that only a stranger's run directory names is not used, so its program is not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
+    foreign_kubeconfigs,
+    role_call_record,
+    run_record,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+LOADER = DataLoader()
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+GIVES_BACK = ["cleanup", "release"]
+
+
+def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> SettingsContext:
+    given = {"run_artifacts_dir": str(tmp_path / "runs"), **extra}
+    variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags, **given, **more}
+    return SettingsContext.of("fine_tuning", variables, given, LOADER, Templar(loader=LOADER, variables=variables))
+
+
+def begin(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> dict[str, Any]:
+    context = context_of(tmp_path, tags, extra, **more)
+    templar = Templar(loader=LOADER, variables=context.variables)
+    argv = ["/bin/ansible-playbook", "fine_tuning.yml"]
+    return SettingsSession(context, PHASES, LOADER, templar, argv, {}, [].append).begin()
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kubeconfig beside the run directories, whose program leaves the file ``proof``."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    command = {"command": "sh", "args": ["-c", f"touch {tmp_path}/proof"], "interactiveMode": "Never"}
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **command}}
+    path = tmp_path / "kc"
+    document = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "c", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def own(tmp_path: Path, program: Path) -> Path:
+    """A run whose session has ended, and whose cluster.yml names the kubeconfig."""
+    directory = Path(begin(tmp_path, ["all"], {})["run_dir"])
+    run_record.update_record(directory, lambda record: record["sessions"][0].update(began=0.0))
+    record = {"provider": "existing", "state": "acquired", "kubeconfig": str(program), "api_host": "127.0.0.1"}
+    run_cluster_records.update_host_records(directory, ["sutest", "driver"], record)
+    return directory
+
+
+@pytest.fixture
+def received(tmp_path: Path, own: Path) -> Path:
+    """The run directory, unpacked elsewhere."""
+    return Path(shutil.copytree(own, tmp_path / "received"))
+
+
+@pytest.mark.parametrize("tags", [GIVES_BACK, ["cleanup"], ["prepare", "test"]])
+def test_a_recorded_kubeconfig_of_a_received_run_is_refused(tmp_path: Path, received: Path, tags: list[str]) -> None:
+    before = (received / "run.yml").read_text()
+    with pytest.raises(InputError, match="kubeconfig names the kubeconfig .*/kc, and .* used only if you name it"):
+        begin(tmp_path, tags, {"run_dir": str(received)})
+    assert (received / "run.yml").read_text() == before and not (tmp_path / "proof").exists()
+
+
+def test_a_received_run_is_reported_without_its_cluster(tmp_path: Path, received: Path) -> None:
+    extra = {"run_dir": str(received)}
+    assert begin(tmp_path, ["report", "export"], extra)["run_dir"] == str(received)
+    run_record.update_record(received, lambda record: record["sessions"][-1].update(began=0.0))
+    with pytest.raises(InputError, match="used only if you name it"):
+        begin(tmp_path, ["report"], {**extra, "metrics_route": True})
+
+
+def test_a_kubeconfig_that_the_session_names_is_used(
+    tmp_path: Path, received: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"run_dir": str(received)}
+
+    def accepted(extra: dict[str, Any], **more: Any) -> bool:
+        run_record.update_record(received, lambda record: record["sessions"][-1].update(began=0.0))
+        return begin(tmp_path, GIVES_BACK, extra, **more)["run_dir"] == str(received)
+
+    monkeypatch.setenv("KUBECONFIG", f"/other{os.pathsep}{program}")
+    assert accepted(extra)
+    monkeypatch.delenv("KUBECONFIG")
+    assert accepted(extra, cluster_kubeconfig=str(program))
+    assert accepted(extra, hostvars={"driver": {"cluster_kubeconfig": str(program)}})
+    assert accepted({**extra, "cluster_kubeconfig": str(program)})  # last: the request keeps it
+
+
+def test_an_own_run_gives_back_with_its_recorded_kubeconfig(tmp_path: Path, own: Path) -> None:
+    assert begin(tmp_path, GIVES_BACK, {"run_dir": str(own)})["run_dir"] == str(own)
+
+
+@pytest.mark.parametrize("setting", ["cluster_kubeconfig", "workload_kubeconfig"])
+def test_a_kubeconfig_in_the_request_of_a_received_run_is_refused(
+    tmp_path: Path, received: Path, program: Path, setting: str
+) -> None:
+    (received / "cluster.yml").unlink()
+    request = files.read_yaml(received / "request.yml")
+    [given] = [layer for layer in request["layers"] if layer["kind"] == "extra"]
+    given["values"] |= {"cluster_provider": "existing", setting: str(program)}
+    files.write_yaml(received / "request.yml", request)
+    for tags in (["all"], ["settings"]):
+        with pytest.raises(InputError, match=f"{setting} names the kubeconfig"):
+            begin(tmp_path, tags, {"run_dir": str(received)})
+    assert not (tmp_path / "proof").exists()
+
+
+def test_a_role_call_of_a_received_run_uses_no_kubeconfig_of_it(tmp_path: Path, own: Path, received: Path) -> None:
+    for directory in (own, received):
+        step = directory / "001__cleanup__main"
+        step.mkdir()
+        (step / "arguments.yml").write_text("step_role: perfscale.seatrial.cleanup\nstep_entry: main\n")
+    known = context_of(tmp_path, ["all"], {})
+    assert role_call_record.check_recorded_call(own / "001__cleanup__main", known)["entry"] == "main"
+    with pytest.raises(InputError, match="used only if you name it"):
+        role_call_record.check_recorded_call(received / "001__cleanup__main", known)
+
+
+def test_a_lost_kubeconfig_of_a_received_run_is_not_replaced_by_one_that_its_settings_name(
+    own: Path, received: Path, program: Path
+) -> None:
+    variables = {"cluster_kubeconfig": str(program)}
+    for directory, expected in ((own, str(program)), (received, "")):
+        access = foreign_kubeconfigs.access_of_session(str(directory), variables, {}, lambda one: one)
+        assert access("sutest").run["cluster_kubeconfig"] == expected
+    extra = foreign_kubeconfigs.access_of_session(str(received), {}, variables, lambda one: one)("sutest")
+    assert extra.extra["cluster_kubeconfig"] == str(program)
