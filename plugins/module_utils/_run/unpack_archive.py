@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 import shutil
 import stat
@@ -19,14 +20,18 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 
+_Member = TypeVar("_Member", tarfile.TarInfo, zipfile.ZipInfo)
+
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
+#: Limit of the number of members of an archive: each takes memory and an inode, also if it is empty.
+MOST_MEMBERS = 200_000
 #: Bytes of the disk that a large archive leaves free; a smaller one leaves as much as it unpacks to.
 LEAST_FREE = 2**30
 #: First bytes of compressed data -> what opens it.
@@ -72,11 +77,19 @@ def _decompress(archive: Path, target: Path, opener: Callable[..., Any]) -> Path
 
 def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
     with tarfile.open(plain, "r:") as tar:
-        members = tar.getmembers()
+        members = _list_members(name, tar)
         _refuse_special(name, (member.name for member in members if not (member.isreg() or member.isdir())))
         _check_size(name, (member.size for member in members), folder)
         _refuse_bad_header(name, plain, tar.offset)
         tar.extractall(folder, members, filter="data")
+
+
+def _list_members(name: str, found: Iterable[_Member]) -> list[_Member]:
+    """Return the members of an archive. Raises DataError for more than a run can have."""
+    members = list(itertools.islice(found, MOST_MEMBERS + 1))
+    if len(members) > MOST_MEMBERS:
+        raise DataError(f"{name}: it has more than {MOST_MEMBERS:,} members, more than a run can have")
+    return members
 
 
 def _refuse_bad_header(name: str, plain: Path, offset: int) -> None:
@@ -91,7 +104,7 @@ def _refuse_bad_header(name: str, plain: Path, offset: int) -> None:
 
 def _unpack_zip(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as packed:
-        members = packed.infolist()
+        members = _list_members(archive.name, packed.infolist())
         kinds = (stat.S_IFMT(member.external_attr >> 16) for member in members)
         _refuse_special(
             archive.name,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import unpack_archive as unpacking
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -140,3 +141,15 @@ def test_a_small_archive_is_unpacked_on_a_small_disk(
     leave_free(monkeypatch, 2**20)
     whole = gzip.decompress(archives[".tar.gz"]) if kind == ".tar" else archives[kind]
     assert unpacked(whole) == CONTENT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_with_more_members_than_a_run_can_have_is_refused_before_they_are_unpacked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(tmp_path, kind)
+    archive = tmp_path / f"run{kind}"
+    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 2)
+    with pytest.raises(DataError, match="it has more than 2 members"):
+        unpack_archive(archive, tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir())
