@@ -268,8 +268,7 @@ class SettingsSession:
     ) -> str:
         """Return the command that gives back what a continued run holds.
 
-        The first session knew inventories and files of secrets. Of a directory that was copied, moved or received, or
-        that belongs to another user, its command leads elsewhere, and may be a stranger's.
+        The first session knew inventories and files of secrets, but the command of a foreign directory is a stranger's.
         """
         if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])

@@ -242,6 +242,17 @@ assert manager._final_q._wlock.acquire(timeout=5), "locked for ever"
         subprocess.run([sys.executable, "-c", script], env=environment, timeout=120, check=True)
 
 
+def has_ended(pid: int) -> bool:
+    """Wait up to 20 s for the end of a process, which is killed then; return whether it ended by itself."""
+    deadline = time.monotonic() + 20
+    while processes.start_ticks_of(pid) is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = processes.start_ticks_of(pid) is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return not left
+
+
 def test_a_worker_whose_result_nobody_reads_ends_when_ansible_is_killed(tmp_path: Path) -> None:
     number = tmp_path / "worker"
     program = f"""
@@ -265,13 +276,7 @@ worker.join()
         worker = int(number.read_text())
         assert processes.parent_pid_of(worker) == process.pid
         process.kill()
-    deadline = time.monotonic() + 20
-    while processes.start_ticks_of(worker) is not None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    left = processes.start_ticks_of(worker) is not None
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(worker, signal.SIGKILL)
-    assert not left
+    assert has_ended(worker)
 
 
 def test_a_worker_that_is_forked_while_ansible_is_killed_ends_too(tmp_path: Path) -> None:
@@ -296,13 +301,7 @@ worker.join()
 """
     subprocess.run([sys.executable, "-c", program], env=IMPORTS, timeout=60, check=False)
     worker = int(number.read_text())
-    deadline = time.monotonic() + 20
-    while processes.start_ticks_of(worker) is not None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    left = processes.start_ticks_of(worker) is not None
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(worker, signal.SIGKILL)
-    assert not left
+    assert has_ended(worker)
 
 
 def test_a_terminal_that_takes_no_output_does_not_stop_giving_back(run_dir: Path) -> None:
