@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import MOST_BYTES
 from playbook import play
 from run_directory import World, write_run
 
@@ -67,7 +68,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.S3Location, tmp_path: Path) -> None:
     result = export(run, place)
     assert result["exported"] == {"target": "s3", "address": f"s3://results/nightly/{NAME}", "status": "valid"}
-    s3.download_objects_to_folder(replace(place, prefix=f"nightly/{NAME}"), tmp_path)
+    s3.download_objects_to_folder(replace(place, prefix=f"nightly/{NAME}"), tmp_path, MOST_BYTES)
     found = contents(tmp_path)
     manifest = files.read_json(tmp_path / "manifest.json")
     files.check_schema("manifest/1", manifest)

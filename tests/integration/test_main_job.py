@@ -18,6 +18,7 @@ import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import MOST_BYTES
 from playbook import PROGRAM, Done, environment, play, run_dirs
 
 CANARIES = {one: f"canary-7d1f-{one}" for one in ("environment", "extra", "folder", "vault")}
@@ -244,7 +245,7 @@ def test_what_is_exported_says_how_the_run_went(job: Job, tmp_path: Path) -> Non
             access_key=servers.S3_KEYS[0],
             secret_key=servers.S3_KEYS[1],
         )
-        s3.download_objects_to_folder(place, tmp_path / "there")
+        s3.download_objects_to_folder(place, tmp_path / "there", MOST_BYTES)
     record = _files.read_yaml(tmp_path / "there" / "run.yml")
     assert record["status"] == "passed"
     assert record["phases"]["export"]["status"] == "running"
