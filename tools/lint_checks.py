@@ -16,6 +16,7 @@ CHECKS: dict[str, list[str]] = {
     "ansible-lint": ["python", "tools/lint_ansible.py"],
     "plugin-documentation": ["python", "tools/lint_plugin_docs.py"],
     "mypy": ["mypy"],
+    "mypy-tests": ["mypy", "--config-file", "tests/mypy.ini"],
     "yamllint": ["yamllint", "--strict", "."],
     "ruff-check": ["ruff", "check", "."],
     "ruff-format": ["ruff", "format", "--check", "--diff", "."],

@@ -72,7 +72,7 @@ def client(kubeconfig: str) -> Iterator[Client]:
 
 
 @pytest.fixture
-def before(client: Client) -> Iterator[set[snapshot.Entry]]:
+def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
     """All objects before the test. The test must leave exactly these."""
     found = snapshot.settled(client)
     yield found
@@ -93,7 +93,9 @@ def installed(client: Client, package: str) -> dict[str, Any]:
     return diagnosis.installed_operators(client, [package])[0]
 
 
-def test_two_operators_are_installed_in_parallel_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
+def test_two_operators_are_installed_in_parallel_and_removed(
+    client: Client, before: set[snapshot.ComparedObject]
+) -> None:
     predicted = put(client, NFD, GPU, check=True)
     assert predicted["changed"] and predicted["diff"]["before"] == {}
     assert predicted["diff"]["after"]["Subscription openshift-nfd/nfd"]["spec"]["startingCSV"] == "nfd.4.17.0"
@@ -121,7 +123,7 @@ def test_two_operators_are_installed_in_parallel_and_removed(client: Client, bef
 
 
 def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
-    client: Client, before: set[snapshot.Entry], monkeypatch: pytest.MonkeyPatch
+    client: Client, before: set[snapshot.ComparedObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
     delete_all, anew, roles = removal.delete_all, [], []
@@ -157,7 +159,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     assert [one["metadata"]["name"] for one in roles if client.get(client.kind_of(one), one["metadata"]["name"])] == []
 
 
-def test_bad_input_is_refused_before_anything_is_created(client: Client, before: set[snapshot.Entry]) -> None:
+def test_bad_input_is_refused_before_anything_is_created(client: Client, before: set[snapshot.ComparedObject]) -> None:
     for change, message in (
         ({"package": "nfdd"}, r"has a package 'nfdd' \(did you mean 'nfd'\?\)"),
         ({"channel": "stabel"}, r"no channel 'stabel' \(did you mean 'stable'\?\)"),
@@ -263,7 +265,7 @@ def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return labelled
 
 
-def test_an_operator_is_kept_while_somebody_else_uses_it(client: Client, before: set[snapshot.Entry]) -> None:
+def test_an_operator_is_kept_while_somebody_else_uses_it(client: Client, before: set[snapshot.ComparedObject]) -> None:
     put(client, {**NFD, "operand": None})
     kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
     theirs = {
@@ -282,7 +284,7 @@ def test_an_operator_is_kept_while_somebody_else_uses_it(client: Client, before:
 # A deployment that never gets available, a finalizer and an operand that fails are in Molecule's scenarios too.
 @pytest.mark.long
 def test_every_failure_is_reported_within_the_timeout_with_its_cause(
-    client: Client, before: set[snapshot.Entry], tmp_path: Path
+    client: Client, before: set[snapshot.ComparedObject], tmp_path: Path
 ) -> None:
     asked = [
         {"package": "seatrial-unavailable", "namespace": "unavailable"},
@@ -308,7 +310,9 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
 
 # As the role does in Molecule's scenario olm_operator.
 @pytest.mark.long
-def test_a_blocking_finalizer_is_named_and_removed_only_on_request(client: Client, before: set[snapshot.Entry]) -> None:
+def test_a_blocking_finalizer_is_named_and_removed_only_on_request(
+    client: Client, before: set[snapshot.ComparedObject]
+) -> None:
     put(client, NFD)
     kind = client.kind("nfd.openshift.io/v1", "NodeFeatureDiscovery")
     path = kind.path("openshift-nfd", "nfd-instance")
@@ -356,7 +360,9 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         take_away(client, run="colleague")
 
 
-def test_open_data_hub_is_installed_from_a_private_catalog_image(client: Client, before: set[snapshot.Entry]) -> None:
+def test_open_data_hub_is_installed_from_a_private_catalog_image(
+    client: Client, before: set[snapshot.ComparedObject]
+) -> None:
     asked = {
         "package": "opendatahub-operator",
         "namespace": "test-odh",
@@ -405,7 +411,7 @@ def stack(kubeconfig: str, artifacts: Path, *words: str, tags: str = "") -> Done
 
 
 def test_the_playbook_installs_shows_captures_and_removes_the_stack(
-    kubeconfig: str, before: set[snapshot.Entry], tmp_path: Path
+    kubeconfig: str, before: set[snapshot.ComparedObject], tmp_path: Path
 ) -> None:
     done = stack(kubeconfig, tmp_path / "one", "-e", json.dumps({"stack": ["nfd", "gpu_operator"]}))
     assert done.code == 0, done.output
@@ -425,7 +431,7 @@ def test_the_playbook_installs_shows_captures_and_removes_the_stack(
 
 
 def test_the_playbook_refuses_an_empty_stack_and_an_unknown_part(
-    kubeconfig: str, before: set[snapshot.Entry], tmp_path: Path
+    kubeconfig: str, before: set[snapshot.ComparedObject], tmp_path: Path
 ) -> None:
     empty = stack(kubeconfig, tmp_path / "one")
     assert empty.code != 0 and "stack is empty: name what to install" in empty.flat(), empty.output

@@ -144,15 +144,16 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     client.create(machine_api_simulator.machine_set(WORKERS, 2))
     machines = machine_api_simulator.MachineApiSimulator(clients[1], (SOLD_OUT,), DELAY)
     operator = PoolSimulator(clients[2], steps=int(DELAY * 5))
-    for one in (machines, operator):
-        one.start()
+    simulators = (machines, operator)
+    for simulator in simulators:
+        simulator.start()
     deadline = time.monotonic() + 120
     while not operator.pools.current() or len(client.list(client.kind("v1", "Node"))[0]) < 6:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     yield Lab(info, client, snapshot.settled(client))
-    for one in (machines, operator):
-        one.stop()
+    for simulator in simulators:
+        simulator.stop()
     cluster_lifecycle.absent(support.options(rehearsal_folder, "prepare", force=True), support.quiet)
 
 

@@ -103,8 +103,8 @@ def test_a_job_completes_and_its_log_is_read_through_the_api_server(client: Clie
     assert "simulated by KWOK" in ended["message"]
     path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log"
     # The log as it is now: other tests of this cluster may have replaced it. CRI format, 3 words first.
-    played = Path(rehearsal.info["played_logs"]).read_text(encoding="utf-8").splitlines()
-    assert client.text(path) == "".join(line.split(" ", 3)[3] + "\n" for line in played)
+    lines = Path(rehearsal.info["played_logs"]).read_text(encoding="utf-8").splitlines()
+    assert client.text(path) == "".join(line.split(" ", 3)[3] + "\n" for line in lines)
     assert "simulated" in client.text(path).lower()
     played = Path(rehearsal.info["played_logs"])
     before = played.read_text()

@@ -42,7 +42,7 @@ def client(rehearsal_folder: Path) -> Iterator[Client]:
 
 
 @pytest.fixture
-def before(client: Client) -> Iterator[set[snapshot.Entry]]:
+def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
     """All objects before the test. The test must leave exactly these."""
     found = snapshot.settled(client)
     yield found
@@ -83,7 +83,9 @@ def cluster(client: Client, version: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_version_3_is_installed_with_its_prerequisites_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
+def test_version_3_is_installed_with_its_prerequisites_and_removed(
+    client: Client, before: set[snapshot.ComparedObject]
+) -> None:
     asked = ("dashboard", "trainer", "kueue=Unmanaged")
     wanted = operators("3", *asked, optional=["leader-worker-set"])
     made = install.install_operators(client, wanted, RUN, 180, Step(None), print)
@@ -137,7 +139,7 @@ def test_version_3_is_installed_with_its_prerequisites_and_removed(client: Clien
 
 
 def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
-    client: Client, before: set[snapshot.Entry]
+    client: Client, before: set[snapshot.ComparedObject]
 ) -> None:
     found = operators("3", "trainer", prerequisites=False)
     install.install_operators(client, found, RUN, 180, Step(None), print)
@@ -152,7 +154,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
 
 
 @pytest.mark.long  # molecule's scenario rhoai installs and removes 2.25 too
-def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.Entry]) -> None:
+def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.ComparedObject]) -> None:
     asked = ("dashboard", "trainingoperator", "kueue")
     made = install.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
     assert [one["csv"] for one in made["operators"]] == ["rhods-operator.2.25.11"]
