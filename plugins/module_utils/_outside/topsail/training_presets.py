@@ -145,7 +145,9 @@ class _ConfigurationTranslator:
         if many.get("timespan"):
             seconds = 60 * checked_value(f"{key}.timespan", many["timespan"], "number")
             made["fine_tuning_arrival"] = {"type": "poisson", "timespan": seconds}
-        self._note(f"{key}.kueue_name = {many.get('kueue_name')}: the jobs do not wait in a queue of Kueue")
+        if queue := many.get("kueue_name"):
+            made["fine_tuning_queue"] = checked_value(f"{key}.kueue_name", queue, "text")
+            made["rehearsal_components"] = ["kueue"]
 
     def _nodes(self) -> None:
         """Translate the nodes that are added for the run, and the operators of GPUs."""

@@ -36,7 +36,7 @@ TESTS: dict[str, Any] = {
     "fine_tuning": {
         "namespace": "tuning",
         "matbenchmarking": {"enabled": False, "stop_on_error": True},
-        "many_model": {"enabled": False, "count": 20, "timespan": 0},
+        "many_model": {"enabled": False, "count": 20, "kueue_name": "local-queue", "timespan": 0},
         "test_settings": {
             "name": "fine-tuning",
             "pod_count": 1,
@@ -386,7 +386,8 @@ def test_many_jobs_come_at_random_times_and_not_through_kueue() -> None:
     (only,) = points(ILAB, "many")
     assert (only["fine_tuning_count"], only["fine_tuning_rate"]) == (60, 0)
     assert only["fine_tuning_arrival"] == {"type": "poisson", "timespan": 120}
-    assert any("queue of Kueue" in why for why in unmapped(ILAB, "many"))
+    assert (only["fine_tuning_queue"], only["rehearsal_components"]) == ("local-queue", ["kueue"])
+    assert not [why for why in unmapped(ILAB, "many") if "kueue_name" in why]
 
 
 def test_several_models_come_one_after_the_other_and_then_at_once() -> None:
