@@ -21,7 +21,7 @@ options:
     default: ''
   stages:
     description:
-      - Kinds to watch. Each is the name of a kind of workload (V(PyTorchJob), V(Job), V(Pod)), the path of its folder,
+      - Kinds to watch. Each is the name of a kind of workload (V(TrainJob), V(Job), V(Pod)), the path of its folder,
         a file with stages that ends in C(.yml), or a definition as a dictionary.
       - A definition has C(api_version), C(kind) and C(stages) in the order of the life cycle. A stage has C(name),
         C(writer) (C(client), C(api-server), C(controller), C(scheduler), C(node) or C(provisioner)), one of
@@ -180,7 +180,7 @@ options:
         type: str
       kind:
         description:
-          - Kind of workload whose template is used, such as V(PyTorchJob), or the path of its folder. See
+          - Kind of workload whose template is used, such as V(TrainJob), or the path of its folder. See
             U(https://github.com/perfscale/seatrial/blob/main/docs/kinds.md).
         type: str
         version_added: 0.3.0

@@ -41,7 +41,8 @@ options:
     type: str
     default: ''
   kinds:
-    description: Delete only these kinds, such as V(PyTorchJob) or V(PyTorchJob.kubeflow.org). Empty means all kinds.
+    description: >-
+      Delete only these kinds, such as V(TrainJob) or V(TrainJob.trainer.kubeflow.org). Empty means all kinds.
     type: list
     elements: str
     default: []
@@ -103,7 +104,7 @@ deleted:
   description: Number of objects of each kind that were deleted, or would be in check mode.
   returned: success
   type: dict
-  sample: {Pod: 24, PyTorchJob: 12, ConfigMap: 1, Namespace: 1}
+  sample: {Pod: 24, TrainJob: 12, ConfigMap: 1, Namespace: 1}
 left:
   description: Number of objects of each kind that still have the label. Empty after a success.
   returned: always

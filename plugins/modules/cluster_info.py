@@ -44,7 +44,7 @@ options:
     type: str
     default: ''
   kinds:
-    description: Kinds to check, such as V(kubeflow.org/v1/PyTorchJob).
+    description: Kinds to check, such as V(trainer.kubeflow.org/v1alpha1/TrainJob).
     type: list
     elements: str
     default: []
@@ -91,7 +91,7 @@ kinds:
   description: Whether the server has each of the O(kinds).
   returned: success
   type: dict
-  sample: {kubeflow.org/v1/PyTorchJob: true}
+  sample: {trainer.kubeflow.org/v1alpha1/TrainJob: true}
 namespaces:
   description:
     - For each of the O(namespaces), the run in its label, an empty string without a label, or null if the namespace

@@ -75,11 +75,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Collect the logs of the masters
+- name: Collect the logs of the first pod of each TrainJob
   perfscale.seatrial.pod_logs:
     kubeconfig: "{{ cluster_acquired.sutest.kubeconfig }}"
     namespace: fine-tuning
-    selector: "perfscale.seatrial/run={{ run_id }},training.kubeflow.org/replica-type=master"
+    selector: "perfscale.seatrial/run={{ run_id }},batch.kubernetes.io/job-completion-index=0"
     dest: "{{ run_dir }}/points/001/logs"
   register: __fine_tuning_logs
 """

@@ -94,7 +94,7 @@ EXAMPLES = r"""
     run_id: "{{ run_id }}"
     point_dir: "{{ run_dir }}/points/001"
     namespace: fine-tuning
-    stages: [PyTorchJob, Pod]
+    stages: [TrainJob, JobSet, Job, Pod]
 
 - name: Sample the jobs of a team for ten minutes
   perfscale.seatrial.workload_sample:

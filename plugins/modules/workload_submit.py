@@ -55,10 +55,10 @@ EXAMPLES = r"""
       type: constant
       rate: 20
     templates:
-      - src: pytorchjob.yml.j2
+      - src: trainjob.yml.j2
         parameters:
           gpus: 2
-    stages: [PyTorchJob, Pod]
+    stages: [TrainJob, JobSet, Job, Pod]
     simulated_writers: "{{ cluster_acquired.sutest.simulated_writers }}"
 """
 

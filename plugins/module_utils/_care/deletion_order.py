@@ -96,8 +96,8 @@ def user_created_kinds(kinds: Iterable[ServedKind]) -> list[ServedKind]:
 def filter_deletable_kinds(kinds: Iterable[ServedKind], only: Sequence[str] = ()) -> list[ServedKind]:
     """Return the kinds that can be listed and deleted, restricted to ``only`` if it is not empty.
 
-    ``only``: kinds, or kinds with their group: PyTorchJob or PyTorchJob.kubeflow.org. Raises InputError for a kind that
-    the server does not have.
+    ``only``: kinds, or kinds with their group: TrainJob or TrainJob.trainer.kubeflow.org. Raises InputError for a kind
+    that the server does not have.
     """
     can = [
         kind
@@ -158,7 +158,7 @@ def count_by_kind(objects: Iterable[LabelledObject]) -> dict[str, int]:
 
 
 def format_counts(numbers: dict[str, int]) -> str:
-    """Return counts as text: ``12 PyTorchJob, 24 Pod``."""
+    """Return counts as text: ``12 TrainJob, 24 Pod``."""
     return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
 
 

@@ -240,7 +240,7 @@ def check_kinds_exist(client: Client, names: Iterable[str]) -> dict[str, bool]:
     for name in names:
         version, _slash, kind = name.rpartition("/")
         if not version or not kind:
-            raise InputError(f"kinds: '{name}' is not an <apiVersion>/<Kind>, such as kubeflow.org/v1/PyTorchJob")
+            raise InputError(f"kinds: '{name}' is not an <apiVersion>/<Kind>, such as batch/v1/Job")
         try:
             client.kind(version, kind)
             served[name] = True

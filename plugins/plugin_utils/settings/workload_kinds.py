@@ -167,7 +167,7 @@ def load_kind(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
     """Read a kind by its name in any case, or by the path of its folder.
 
     Args:
-        name: such as PyTorchJob, or a path, which contains a "/".
+        name: such as TrainJob, or a path, which contains a "/".
         places: folders with kinds, searched before those of this collection.
 
     Raises:
