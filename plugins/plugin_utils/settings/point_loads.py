@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -158,15 +159,14 @@ def _loads_of_points(
             continue
         if problem := load_estimate.first_invalid_entry(plan):
             name, why = problem
-            text = " ".join(str(template[name]).split())
-            raise InputError(f"{role.name}, point {point.name}: {why} (from {text})")
+            raise InputError(f"{role.name}, point {point.name}: {why} (from {_settings_in(template[name], role)})")
         try:
             load = load_estimate.point_load(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
         if load.workloads == 0:
-            text = " ".join(str(template["workloads"]).split())
-            raise InputError(f"{role.name}, point {point.name}: the load has no workload (from {text})")
+            names = _settings_in(template["workloads"], role)
+            raise InputError(f"{role.name}, point {point.name}: the load has no workload (from {names})")
         number += load.workloads
         if number > MOST_WORKLOADS:
             raise InputError(
@@ -174,6 +174,12 @@ def _loads_of_points(
                 " most of one run: make several runs"
             )
         yield point, load
+
+
+def _settings_in(template: object, role: Path) -> str:
+    """Return the names of a role's settings in the template of an entry, for a message; else the template."""
+    names = dict.fromkeys(re.findall(rf"\b{role.name}_\w+", str(template)))
+    return ", ".join(names) or str(template)
 
 
 def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:

@@ -88,7 +88,7 @@ def test_a_matrix_has_at_most_as_many_points_as_a_run_may_have(sizes: list[int],
 @pytest.mark.parametrize(
     ("given_values", "words"),
     [
-        ({"fine_tuning_count": 0}, "point 001: the load has no workload"),
+        ({"fine_tuning_count": 0}, r"the load has no workload \(from fine_tuning_models, fine_tuning_count\)$"),
         ({"fine_tuning_models": {"a": 10**9}}, "1,000,000,000 workloads, and 1,000,000 are the most of one load"),
         ({"fine_tuning_count": 0, "fine_tuning_arrival": {"rate": 1e4, "timespan": 1e5}}, "gives 1,000,000,000"),
     ],
