@@ -218,6 +218,7 @@ REFUSED = {
     "fine_tuning ilab_secondary_nic": "fine_tuning_pod_network: it uses secondary networks",
     "fine_tuning ilab_2x8xh100_sriov_rdma": "fine_tuning_pod_network: it uses secondary networks",
     "scheduler preemption": "scheduler_priorities: it creates priority classes, whose pods can preempt those of others",
+    "scheduler failures_appwrapper": "sets scheduler_tolerations, which only the lab decides",
     "scheduler node_replacement": "sets scheduler_tolerations, which only the lab decides",
     "scheduler dra_light": "is heavy",
     "scheduler kueue_throughput": "is heavy",
@@ -242,7 +243,7 @@ REFUSED = {
             f"workload_scale {name}"
             for name in (
                 *("failures", "failures_light", "restart_strategies", "node_loss", "rack_loss"),
-                *("gpu_flaky", "api_outage", "failures_kueue"),
+                *("gpu_flaky", "api_outage", "etcd_slow", "failures_2000", "failures_kueue"),
             )
         ],
         "workload_scale_kind: it creates objects of another kind",
