@@ -34,6 +34,7 @@ options:
           - V(controller_restarted) is a process of the control plane that is killed, and started again. V(api_away) is
             an API server that does not answer. V(etcd_slow) is an etcd whose answers take up to 0.2 s longer. These
             three are possible only on a rehearsal cluster that the same user has started on the same machine.
+          - V(network_cut) are two pods of one workload on a real node of such a cluster that don't reach each other.
           - V(worker_away) is the same as V(api_away) for a worker cluster that belongs to such a rehearsal cluster.
         type: str
         required: true
@@ -46,6 +47,7 @@ options:
           - controller_restarted
           - api_away
           - etcd_slow
+          - network_cut
           - worker_away
       at:
         description:
@@ -68,7 +70,7 @@ options:
       duration:
         description:
           - Time after which the failure of a node or of the control plane is undone, in seconds. V(0) means the end of
-            the load. At most 600 s, and not V(0), for V(api_away), V(etcd_slow) and V(worker_away).
+            the load. At most 600 s, and not V(0), for V(api_away), V(etcd_slow), V(network_cut) and V(worker_away).
         type: float
         default: 60
       selector:

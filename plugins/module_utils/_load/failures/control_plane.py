@@ -11,22 +11,19 @@ command that is kept in the folder of the cluster.
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    DataError,
     InputError,
     ProcessError,
     suggest_similar_name,
 )
 
+from . import guard_processes
 from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PROCESSES, WORKER_AWAY, PlannedFailure
 
 if TYPE_CHECKING:
@@ -41,16 +38,14 @@ if TYPE_CHECKING:
 _NOT_RESTARTED = ("kube-apiserver", "etcd", "node")
 #: Seconds for which a process is stopped, and then runs, in turn; 0 for one that does not run in between.
 _TURNS = {API_AWAY: (0.1, 0.0), WORKER_AWAY: (0.1, 0.0), ETCD_SLOW: (0.2, 0.05)}
-#: Seconds until a process has to be stopped, and that the guard waits longer than the load before it ends a failure.
-_STOP, _LONGER = 10.0, 5.0
 #: Timeout for the lock of the cluster's folder, seconds.
 _LOCK = 60.0
 
-#: Arguments: the process, our own, the file, seconds at most, stopped, running. SIGCONT is harmless if it runs.
+#: Further arguments: the process, stopped, running. SIGCONT is harmless if it runs.
 _GUARD = """
 import os, signal, sys, time
-pid, load, flag = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-until, stopped, running = time.monotonic() + float(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])
+load, flag, until = int(sys.argv[1]), sys.argv[2], time.monotonic() + float(sys.argv[3])
+pid, stopped, running = int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])
 asked = []
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
     signal.signal(number, lambda *_: asked.append(1))
@@ -82,7 +77,7 @@ def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
                 f"failures: {kind} is possible only on a rehearsal cluster that this user has started on this machine,"
                 f" and {server} is none; use node_drained or pod_killed"
             )
-        running = _running_processes(instance)
+        running = running_processes(instance)
         known = sorted(set(running) - set(_NOT_RESTARTED)) if kind == CONTROLLER_RESTARTED else sorted(running)
         if name not in known:
             raise InputError(
@@ -101,7 +96,7 @@ def _find_process(server: str, kind: str, target: str) -> tuple[InstancePaths | 
         return instance, target
     worker = None
     if instance is not None and Path(target).name == target:  # a path would lead out of the folder of clusters
-        worker = _instance(instance.path.with_name(f"{instance.path.name}-{target}"))
+        worker = instance_at(instance.path.with_name(f"{instance.path.name}-{target}"))
     return (worker if worker is not None and worker.marker() is not None else None), PROCESSES[API_AWAY]
 
 
@@ -130,7 +125,8 @@ def find_instance(server: str) -> InstancePaths | None:
     return None
 
 
-def _running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
+def running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
+    """Return name -> process of those of a cluster that run and are ours."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
     running = instance_processes.list_running_processes(instance.path)
@@ -140,7 +136,7 @@ def _running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
 def read_process_state(server: str, kind: str, target: str) -> dict[str, Any]:
     """Return the folder of the cluster and the process, as they are recorded before it fails."""
     instance, process = _find_process(server, kind, target)
-    running = _running_processes(instance).get(process) if instance is not None else None
+    running = running_processes(instance).get(process) if instance is not None else None
     if instance is None or running is None:
         raise InputError(f"process {process} of {server} does not run any more")
     return {"instance": str(instance.path), "pid": running.pid, "ticks": running.ticks}
@@ -167,23 +163,13 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
         return False
     if failure["kind"] == CONTROLLER_RESTARTED:
         return _start(instance.path, target)
-    flag = _flag(instance.path, target)
-    guard = {}
-    with suppress(DataError):  # it is removed when the guard ends, as when its load was killed
-        guard = files.read_json(flag)
-    flag.unlink(missing_ok=True)
-    deadline = time.monotonic() + _STOP
-    while guard and processes.ProcessReference(**guard).lives() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    guarded = guard_processes.end_guard(instance, target)
     reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
-    return processes.resume(reference) or bool(guard)
+    return processes.resume(reference) or guarded
 
 
-def _flag(folder: Path, process: str) -> Path:
-    return _instance(folder).records / f"{process}.paused"
-
-
-def _instance(folder: Path) -> InstancePaths:
+def instance_at(folder: Path) -> InstancePaths:
+    """Return the cluster in a folder, whether or not there is one."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
         InstancePaths,
     )
@@ -194,28 +180,15 @@ def _instance(folder: Path) -> InstancePaths:
 def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
     before, target = failure["before"], _process_of(failure)
-    instance = _instance(Path(before["instance"]))
-    flag = _flag(instance.path, target)
-    files.write_json(flag, {})
-    arguments = [before["pid"], os.getpid(), flag, failure["duration"] + _LONGER, *_TURNS[failure["kind"]]]
-    try:
-        guard = processes.start_in_new_session(
-            [sys.executable, "-c", _GUARD, *map(str, arguments)],
-            instance.path,
-            processes.environment_without_ansible(),
-            instance.log_of(f"{target}-guard"),
-        )
-    except OSError as error:
-        flag.unlink(missing_ok=True)
-        raise ProcessError(f"{failure['kind']}: {sys.executable} can't be started: {error.strerror}") from error
-    if guard.poll() is None:
-        files.write_json(flag, processes.ProcessReference.of(guard.pid).record())
-    deadline = time.monotonic() + _STOP
-    while not processes.is_stopped(before["pid"]):
-        if guard.poll() is not None or time.monotonic() > deadline:
-            flag.unlink(missing_ok=True)
-            raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) can't be stopped")
-        time.sleep(0.01)
+    instance = instance_at(Path(before["instance"]))
+    guard_processes.start_guard(
+        instance,
+        target,
+        _GUARD,
+        failure["duration"],
+        [before["pid"], *_TURNS[failure["kind"]]],
+        lambda: processes.is_stopped(before["pid"]),
+    )
 
 
 def _command_file(instance: InstancePaths, process: str) -> Path:
@@ -227,9 +200,9 @@ def _kill(failure: Mapping[str, Any]) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
     before, target = failure["before"], failure["target"]
-    instance = _instance(Path(before["instance"]))
+    instance = instance_at(Path(before["instance"]))
     with instance.lock(_LOCK):
-        running = _running_processes(instance).get(target)
+        running = running_processes(instance).get(target)
         record = instance_processes.read_record(instance.records, target)
         if running is None or record is None or (running.pid, running.ticks) != (before["pid"], before["ticks"]):
             raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) does not run any more")
@@ -246,10 +219,10 @@ def _start(folder: Path, process: str) -> bool:
     """Start a process that was killed; return False if it runs, as another one may have started it."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
-    instance = _instance(folder)
+    instance = instance_at(folder)
     with instance.lock(_LOCK):
         path = _command_file(instance, process)
-        if not path.exists() or process in _running_processes(instance):
+        if not path.exists() or process in running_processes(instance):
             path.unlink(missing_ok=True)
             return False
         kept = files.read_json(path)

@@ -27,11 +27,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
-from . import control_plane
+from . import control_plane, network_cut
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
     LONGEST,
+    NETWORK_CUT,
     NODE_DRAINED,
     NODE_LOST,
     OF_CONTROL_PLANE,
@@ -65,6 +66,8 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             _check_label(nodes, by, kind)
         if kind not in OF_NODES and selector:
             nodes = _list_nodes(client, kind, "")
+        if kind == NETWORK_CUT:
+            network_cut.check_real_node(client.access.server)
         simulated = [node for node in nodes if label_value(node, run_labels.SIMULATED)]
         if kind in SIMULATED_ONLY and not simulated:
             raise InputError(
@@ -109,7 +112,8 @@ def can_fail(node: dict[str, Any], kind: str) -> bool:
     """Return whether a node can have a failure of this kind now: it is Ready, and has none of any run."""
     if not is_condition_true(node, "Ready") or run_labels.FAILURE in (node["metadata"].get("annotations") or {}):
         return False
-    if kind in SIMULATED_ONLY and not label_value(node, run_labels.SIMULATED):
+    simulated = bool(label_value(node, run_labels.SIMULATED))
+    if simulated if kind == NETWORK_CUT else (kind in SIMULATED_ONLY and not simulated):
         return False
     return kind != GPU_LOST or count_gpus(node) > 0
 
@@ -123,6 +127,8 @@ def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     if kind in OF_CONTROL_PLANE:
         return control_plane.read_process_state(client.access.server, kind, name)
+    if kind == NETWORK_CUT:
+        return network_cut.read_cluster(client.access.server)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -145,6 +151,8 @@ def inject(
     left: list[Pod] = []
     if failure["kind"] in OF_CONTROL_PLANE:
         control_plane.inject(failure)
+    elif failure["kind"] == NETWORK_CUT:
+        network_cut.inject(failure)
     elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
@@ -175,6 +183,8 @@ def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
     if failure["kind"] in OF_CONTROL_PLANE:
         return control_plane.undo(client.access.server, failure)
+    if failure["kind"] == NETWORK_CUT:
+        return network_cut.undo(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)

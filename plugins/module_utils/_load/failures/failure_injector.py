@@ -18,30 +18,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import failure_actions, failure_ledger
+from . import failure_actions, failure_ledger, failure_targets
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
 from .failure_schedule import (
     API_AWAY,
-    CONTAINER_OOM,
     CONTROLLER_RESTARTED,
-    GPU_LOST,
     OF_CONTROL_PLANE,
-    OF_NODES,
-    OF_PODS,
     SIMULATED_ONLY,
     UNDONE_LATER,
     PlannedFailure,
-    choose_targets,
 )
 
 _TIMEOUT = 30.0
@@ -198,23 +193,20 @@ class FailureInjector:
 
     def _inject(self, failure: PlannedFailure, intended: float) -> list[str]:
         """Inject a failure into each of its targets; return the targets that have to be undone."""
-        if failure.kind in OF_CONTROL_PLANE:
-            pods: list[dict[str, str]] = []
-            targets = [failure.process] if failure.process not in {target for _number, target in self._open} else []
-        else:
-            pods = self._pods(failure)
-            targets = self._targets(failure, pods)
+        pods: list[failure_targets.PodRow] = []
+        if failure.kind not in OF_CONTROL_PLANE:
+            pods = failure_targets.list_pods(self._client, failure, self._run, self._point)
+        failing = {target for _number, target in self._open}
+        targets = failure_targets.choose(self._client, failure, pods, failing, self._seed)
         if not targets:
             self.skipped += 1
-            reason = _why_skipped(failure)
+            reason = failure_targets.why_skipped(failure)
             self._write({"type": SKIPPED, "number": failure.number, "kind": failure.kind, "reason": reason})
         undone_later = []
         for target in targets:
             if self._halt.is_set():
                 break
-            hit = [pod for pod in pods if target in (pod["node"], f"{pod['namespace']}/{pod['name']}")]
-            if failure.kind == GPU_LOST:
-                hit = hit[:1] if failure.pod_fails else []
+            hit = failure_targets.pods_of_target(failure, target, pods, self._seed)
             self._inject_into(failure, target, hit, intended)
             if failure.kind in UNDONE_LATER:
                 undone_later.append(target)
@@ -252,48 +244,6 @@ class FailureInjector:
         if names:
             what = "evicted" if failure.kind not in SIMULATED_ONLY else "stopped"
             self._say(f"{failure.kind} of {target}: not {what} in time: {formats.format_list(names)}")
-
-    def _pods(self, failure: PlannedFailure) -> list[dict[str, str]]:
-        """Return the pods of the load that run, those with the labels of the failure if it is one of pods."""
-        selector = run_labels.workload_label_selector(self._run, self._point)
-        if failure.kind not in OF_NODES and failure.selector:
-            selector = f"{selector},{failure.selector}"
-        kind = self._client.kind("v1", "Pod")
-        pods = self._client.list(kind, label_selector=selector, field_selector="status.phase=Running")[0]
-        return [
-            {
-                "namespace": pod["metadata"]["namespace"],
-                "name": pod["metadata"]["name"],
-                "uid": pod["metadata"]["uid"],
-                "node": pod["spec"].get("nodeName") or "",
-            }
-            for pod in pods
-            # A kubelet would restart the containers of other pods, and nothing simulates that.
-            if not pod["metadata"].get("deletionTimestamp")
-            and (
-                not (failure.kind == CONTAINER_OOM or failure.pod_fails) or pod["spec"].get("restartPolicy") == "Never"
-            )
-        ]
-
-    def _targets(self, failure: PlannedFailure, pods: list[dict[str, str]]) -> list[str]:
-        """Return what a failure hits, of nodes that run pods of the load and have no failure, or of such pods.
-
-        With ``by``, all nodes that can fail and have the same value of this label as one of these.
-        """
-        selector = failure.selector if failure.kind in OF_NODES else ""
-        nodes = self._client.list(self._client.kind("v1", "Node"), label_selector=selector)[0]
-        able = {node["metadata"]["name"]: node for node in nodes if failure_actions.can_fail(node, failure.kind)}
-        for _number, target in self._open:
-            able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
-        if failure.kind in OF_PODS:
-            places = [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["node"] in able]
-            return choose_targets(failure, places, self._seed)
-        used = set(able) & {pod["node"] for pod in pods}
-        if not failure.by:
-            return choose_targets(failure, sorted(used), self._seed)
-        values = {name: label_value(node, failure.by) for name, node in able.items()}
-        chosen = choose_targets(failure, sorted({values[name] for name in used} - {""}), self._seed)
-        return sorted(name for name, value in values.items() if value in chosen)
 
     def _undo(self, key: Key) -> None:
         if self._log is not None:
@@ -353,18 +303,3 @@ def _node_state(node: dict[str, Any]) -> dict[str, Any]:
         "taints": sorted(f"{taint['key']}:{taint['effect']}" for taint in spec.get("taints") or ()),
         "gpus": str((status.get("allocatable") or {}).get(failure_actions.GPU, "0")),
     }
-
-
-def _why_skipped(failure: PlannedFailure) -> str:
-    """Return why a failure had no target."""
-    if failure.kind in OF_CONTROL_PLANE:
-        return f"{failure.process} has a failure that is not over"
-    simulated = "simulated " if failure.kind in SIMULATED_ONLY else ""
-    gpus = " with GPUs" if failure.kind == GPU_LOST else ""
-    labels = f" with the labels '{failure.selector}'" if failure.selector else ""
-    node = f"{simulated}node{gpus}"
-    if failure.kind in OF_NODES:
-        label = f" and label {failure.by}" if failure.by else ""
-        return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load"
-    policy = " and restartPolicy Never" if failure.kind == CONTAINER_OOM else ""
-    return f"no pod of the load{labels}{policy} runs on a {node} that is Ready and has no failure"

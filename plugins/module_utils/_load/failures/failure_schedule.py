@@ -31,14 +31,18 @@ CONTROLLER_RESTARTED = "controller_restarted"
 API_AWAY = "api_away"
 #: The etcd of a rehearsal cluster is stopped for most of the time.
 ETCD_SLOW = "etcd_slow"
+#: Two pods of one workload on a real node of a rehearsal cluster don't reach each other.
+NETWORK_CUT = "network_cut"
 #: The API server of a worker cluster, to which the cluster of the load dispatches workloads, answers nothing.
 WORKER_AWAY = "worker_away"
-OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM)
+OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM, NETWORK_CUT)
 STOPPED_SERVERS = (API_AWAY, ETCD_SLOW, WORKER_AWAY)
 OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, *STOPPED_SERVERS)
 KINDS = (*OF_NODES, *OF_PODS, *OF_CONTROL_PLANE)
-#: Kinds that have to be undone. What happens to a pod is left to its controller.
-UNDONE_LATER = (*OF_NODES, *OF_CONTROL_PLANE)
+#: Kinds that have to be undone. What ends a pod is left to its controller.
+UNDONE_LATER = (*OF_NODES, *OF_CONTROL_PLANE, NETWORK_CUT)
+#: Kinds that end by themselves, even if nobody undoes them.
+GUARDED = (*STOPPED_SERVERS, NETWORK_CUT)
 #: Kinds that only a simulated node can have, because KWOK lets anybody write what a kubelet would.
 SIMULATED_ONLY = (NODE_LOST, CONTAINER_OOM, GPU_LOST)
 #: What a process of these kinds is called, if option ``process`` does not say it; of a worker cluster, which one it is.
@@ -48,7 +52,7 @@ PROCESSES = {
     CONTROLLER_RESTARTED: "kube-controller-manager",
     WORKER_AWAY: "worker-1",
 }
-#: Most failures of one load, and longest time in seconds; longest time for which an API server is away or slow.
+#: Most failures of one load, and longest time in seconds; longest time of one that is guarded.
 MOST, LONGEST, LONGEST_AWAY = 10_000, 86_400.0, 600.0
 
 #: Options of one entry of the setting, as in a module's argument_spec.
@@ -155,7 +159,7 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: worker is '{entry['worker']}', it must be worker- and a number, such as worker-1")
     if entry["count"] != 1 and entry["kind"] in OF_CONTROL_PLANE:
         raise InputError(f"{where}: {entry['kind']} hits one process, so count must be 1, not {entry['count']}")
-    if entry["kind"] in STOPPED_SERVERS and not 0 < entry["duration"] <= LONGEST_AWAY:
+    if entry["kind"] in GUARDED and not 0 < entry["duration"] <= LONGEST_AWAY:
         raise InputError(
             f"{where}: duration is {entry['duration']:g}, it must be more than 0 and at most {LONGEST_AWAY:g} s"
         )

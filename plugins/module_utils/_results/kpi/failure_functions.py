@@ -26,6 +26,7 @@ from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrap
 NOUNS = {
     "gpu_lost": "A lost GPU",
     "container_oom": "A container out of memory",
+    "network_cut": "A network cut",
     "pod_killed": "A killed pod",
     "node_drained": "A drained node",
     "node_lost": "A lost node",
@@ -183,7 +184,12 @@ def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: 
     pods = sum(recovery.pods for recovery in chosen) / max(len(single), 1)
     number, noun = (gpus, "GPU") if gpus else (pods, "pod")
     lost = f"{number:.3g} {noun}{'s' if number != 1 else ''}"
-    share = f"; {100 * failures.useful / failures.held:.0f} % goodput" if failures.held else ""
+    share = ""
+    if failures.held:
+        hourly = 3600 * sum(failures.injected.values()) / failures.end
+        share = (
+            f"; {100 * failures.useful / failures.held:.0f} % goodput at {float(f'{hourly:.2g}'):,g} failures an hour"
+        )
     return {"noun": NOUNS.get(failure, "A failure"), "lost": lost, "goodput": share}
 
 
@@ -244,6 +250,13 @@ def never_recovered(data: PointData, failure: str = "") -> KpiValue:
     chosen = _chosen(_needed_failures(data), failure)
     count = sum(1 for recovery in chosen if data.np.isnan(recovery.stages[WHOLE][0]))
     return KpiValue(float(count), len(chosen), len(chosen), **_provenance(data))
+
+
+@kpi_function
+def wrongly_hit(data: PointData) -> KpiValue:
+    """Count the workloads that no failure was aimed at, and that lost pods after the first failure all the same."""
+    failures = _needed_failures(data)
+    return KpiValue(float(failures.wrongly_hit), len(failures.lives), len(failures.lives), **_provenance(data))
 
 
 @kpi_function

@@ -19,6 +19,7 @@ OF_LOST_NODE = (DETECTED, TAINTED)
 #: Stages of a training that says which steps it does.
 OF_TRAINING = (RESUMED, USEFUL)
 NODE_LOST, NODE_DRAINED, GPU_LOST, POD_KILLED = "node_lost", "node_drained", "gpu_lost", "pod_killed"
+NETWORK_CUT = "network_cut"
 #: Why GPU-seconds are lost: replacements are awaited, other pods of the workload wait for them, work is done again.
 WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 
@@ -64,6 +65,7 @@ class Recovery:
     over: bool = False  # the workload has ended, or was deleted, without being whole again
     resumption: Resumption | None = None  # of a training that says which steps it does
     node_back: Span = NEVER  # the lost node is Ready again
+    reconnected: Span = NEVER  # the network is not cut any more
 
     @property
     def idle_until(self) -> float:

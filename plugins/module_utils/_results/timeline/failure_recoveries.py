@@ -29,6 +29,7 @@ from .failure_records import (
     DETECTED,
     DISRUPTED,
     GPU_LOST,
+    NETWORK_CUT,
     NODE_DRAINED,
     NODE_LOST,
     OF_TRAINING,
@@ -69,7 +70,8 @@ class ControlPlaneOutage:
 class PointFailures:
     """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load.
 
-    lives: pods of each workload. workers_away: when a worker cluster went away.
+    lives: pods of each workload. workers_away: when a worker cluster went away. wrongly_hit: workloads that no failure
+    was aimed at, of which pods failed or were evicted after the first failure.
     """
 
     recoveries: list[Recovery] = field(default_factory=list)
@@ -82,6 +84,7 @@ class PointFailures:
     outages: list[ControlPlaneOutage] = field(default_factory=list)
     lives: dict[int, list[FailingPod]] = field(default_factory=dict)
     workers_away: list[Span] = field(default_factory=list)
+    wrongly_hit: int = 0
 
 
 class _PodCollector:
@@ -199,7 +202,7 @@ def join_failures(
     progress: what workloads say of their steps.
     """
     result = PointFailures(end=end)
-    injections, nodes = _sort_rows(rows, dated, result)
+    injections, nodes, reconnected = _sort_rows(rows, dated, result)
     of_workload = result.lives
     for pod in pods.values():
         of_workload.setdefault(pod.index, []).append(pod)
@@ -211,18 +214,20 @@ def join_failures(
             pod.lost = injected if isnan(pod.lost[0]) else pod.lost
         later = (other["sent"] for _plan, other in injections if other["target"] == row["target"])
         until = min((sent for sent in later if sent > row["sent"]), default=inf)
-        for index in sorted({pod.index for pod in hit}):
-            mine = [pod for pod in hit if pod.index == index]
+        concerned = _separated_pods(plan, pods) or hit
+        for index in sorted({pod.index for pod in concerned}):
+            mine = [pod for pod in concerned if pod.index == index]
             recovery = Recovery(
                 plan["number"], plan["kind"], plan["target"], index, len(mine), sum(pod.gpus for pod in mine), injected
             )
             _take_node_stages(recovery, nodes, until)
+            recovery.reconnected = reconnected.get((recovery.number, recovery.target), NEVER)
             result.recoveries.append(recovery)
     of_index: dict[int, list[Recovery]] = defaultdict(list)
     for recovery in sorted(result.recoveries, key=lambda recovery: recovery.injected):
         of_index[recovery.index].append(recovery)
     for index, lives in of_workload.items():
-        if recoveries := of_index[index]:
+        if recoveries := of_index.get(index, []):
             size = max(sizes.get(index, 1), _size_before(midpoint_of_span(recoveries[0].injected), lives))
             for recovery in recoveries:
                 _follow(recovery, lives, size, ended.get(index, ""))
@@ -232,13 +237,29 @@ def join_failures(
         held, useful = share_gpu_seconds(recoveries, lives, end, checkpoint_every)
         result.held += held
         result.useful += useful
+    first = min((row["sent"] for _plan, row in injections), default=inf)
+    others = (lives for index, lives in of_workload.items() if index not in of_index)
+    result.wrongly_hit = sum(any(_lost_something_after(first, pod) for pod in lives) for lives in others)
     return result
+
+
+def _lost_something_after(moment: float, pod: FailingPod) -> bool:
+    """Return whether a pod failed or was evicted later; one that is deleted may just not be needed any more."""
+    spans = (pod.disrupted, pod.ended if pod.end == FAILED else NEVER)
+    return any(midpoint_of_span(span, -inf) >= moment for span in spans)
 
 
 def _sort_rows(
     rows: Iterable[Mapping[str, Any]], dated: Any, result: PointFailures
-) -> tuple[list[tuple[Mapping[str, Any], Mapping[str, Any]]], list[tuple[Mapping[str, Any], Span]]]:
-    """Return the rows inject and injected of each failure, and those of nodes; fill the rest into ``result``."""
+) -> tuple[
+    list[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    list[tuple[Mapping[str, Any], Span]],
+    dict[tuple[int, str], Span],
+]:
+    """Return the rows inject and injected of each failure, those of nodes, and when networks that were cut were back.
+
+    Fills the rest into ``result``.
+    """
     plans: dict[tuple[int, str], Mapping[str, Any]] = {}
     nodes: list[tuple[Mapping[str, Any], Span]] = []
     injections: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
@@ -252,7 +273,7 @@ def _sort_rows(
                 injections.append((plans[key], row))
                 if plans[key]["kind"] == WORKER_AWAY:
                     result.workers_away.append((row["sent"], row["answered"]))
-                if (kind := plans[key]["kind"]) in OF_CONTROL_PLANE:
+                if (kind := plans[key]["kind"]) in (*OF_CONTROL_PLANE, NETWORK_CUT):
                     outages[key] = ControlPlaneOutage(kind, key[1], (row["sent"], row["answered"]))
             case "injected":
                 result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
@@ -262,8 +283,9 @@ def _sort_rows(
                 nodes.append((row, dated(row)))
             case "skipped":
                 result.skipped += 1
-    result.outages = list(outages.values())
-    return injections, nodes
+    result.outages = [outage for outage in outages.values() if outage.kind != NETWORK_CUT]
+    reconnected = {key: outage.back for key, outage in outages.items() if outage.kind == NETWORK_CUT}
+    return injections, nodes, reconnected
 
 
 def _moment_back(outage: ControlPlaneOutage, plan: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
@@ -284,7 +306,15 @@ def _lost_pods(
     lost = [pods[row["uid"]] for row in named if row["uid"] in pods and pods[row["uid"]].end != SUCCEEDED]
     if plan["kind"] in (NODE_DRAINED, GPU_LOST):
         lost = [pod for pod in lost if pod.end or not isnan(pod.disrupted[0])]
+    if plan["kind"] == NETWORK_CUT:
+        lost = [pod for pod in lost if pod.end == FAILED]
     return lost
+
+
+def _separated_pods(plan: Mapping[str, Any], pods: Mapping[str, FailingPod]) -> list[FailingPod]:
+    """Return the pods between which the network was cut; none for another kind."""
+    rows = plan["pods"] if plan["kind"] == NETWORK_CUT else ()
+    return [pods[row["uid"]] for row in rows if row["uid"] in pods]
 
 
 def _size_before(moment: float, lives: list[FailingPod]) -> int:
@@ -317,6 +347,10 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     """Fill the stages of a workload after a failure."""
     since = midpoint_of_span(recovery.injected)
     hit = [pod for pod in lives if pod.lost == recovery.injected]
+    if recovery.kind == NETWORK_CUT and not hit:
+        recovery.stages |= dict.fromkeys((DISRUPTED, REPLACED, RESCHEDULED), NEVER)
+        recovery.stages[WHOLE] = recovery.reconnected
+        return
     gone = [pod.disrupted if not isnan(pod.disrupted[0]) else pod.ended for pod in hit]
     first, last = min((span for span in gone if not isnan(span[0])), default=NEVER)
     recovery.stages[DISRUPTED] = (max(first, min(recovery.injected[0], last)), last)  # not before the failure
@@ -350,6 +384,8 @@ def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: Trai
     since = recovery.injected[0]
     runs = sorted((midpoint_of_span(pod.running, inf), midpoint_of_span(pod.created)) for pod in lives)
     again = min((running for running, created in runs if created > since), default=inf)
+    if recovery.kind == NETWORK_CUT:
+        again = min(again, midpoint_of_span(recovery.reconnected, inf))
     recovery.resumption = find_resumption(progress, midpoint_of_span(recovery.injected), runs[0][0], again, succeeded)
     for stage in OF_TRAINING:
         moment = getattr(recovery.resumption, stage)

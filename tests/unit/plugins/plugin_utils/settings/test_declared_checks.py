@@ -316,6 +316,10 @@ def test_a_kind_that_is_not_restarted_as_a_whole_has_no_number_of_restarts() -> 
     found = declared_checks.first_refused(asked, {**values, "workload_scale_kind": "Job"}, render)
     assert found and found[1].startswith("workload_scale_max_restarts is 3: only workloads of kind JobSet or TrainJob")
     asked = [check for check in checks if check["setting"] == "workload_scale_restart_strategy"]
-    values = {"workload_scale_max_restarts": 0, "workload_scale_restart_strategy": "BlockingRecreate"}
+    values = {
+        "workload_scale_max_restarts": 0,
+        "workload_scale_restart_strategy": "BlockingRecreate",
+        "workload_scale_kind": "JobSet",
+    }
     found = declared_checks.first_refused(asked, values, render)
     assert found and "nothing is restarted as a whole" in found[1]

@@ -62,7 +62,7 @@ def test_a_server_goes_on_when_its_guard_is_asked_to_end(number: signal.Signals,
     server = subprocess.Popen(["sleep", "60"])
     flag = tmp_path / "flag"
     flag.write_text("")
-    words = [server.pid, os.getpid(), flag, 60, 0.05, 0]
+    words = [os.getpid(), flag, 60, server.pid, 0.05, 0]
     guard = subprocess.Popen([sys.executable, "-c", control_plane._GUARD, *map(str, words)])
     try:
         deadline = time.monotonic() + 20

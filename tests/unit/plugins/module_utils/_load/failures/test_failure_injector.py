@@ -32,6 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
     failure_injector,
     failure_ledger,
     failure_schedule,
+    failure_targets,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import FailureInjector
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
@@ -314,6 +315,36 @@ def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServ
     assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["p"]
     phases = [cluster.objects[f"/api/v1/namespaces/ns/pods/{name}"]["status"]["phase"] for name in "pq"]
     assert phases == ["Failed", "Running"]
+
+
+def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluster: NodeServer) -> None:
+    made = [pod(name, "a") for name in "pqrsth"] + [pod("far", "b")]
+    for number, item in enumerate(made):
+        item["metadata"]["labels"] = {
+            "perfscale.seatrial/index": {"p": "0", "q": "0", "r": "0", "s": "1"}.get(item["metadata"]["name"], "2")
+        }
+        item["status"]["podIP"] = f"10.0.0.{number}"
+    made[4]["status"]["podIP"] = ""
+    made[5]["spec"]["hostNetwork"] = True
+    real = node("a")
+    real["metadata"]["labels"] = {}
+    cluster.add(real, node("b"), pods=tuple(made))
+    (failure,) = plan("network_cut", duration=5.0)
+    pods = failure_targets.list_pods(cluster.client, failure, "run", "001")
+    assert [row["name"] for row in pods] == ["p", "q", "r"], "the others have no peer that has an address of its own"
+    (target,) = failure_targets.choose(cluster.client, failure, pods, set(), 1)
+    hit = failure_targets.pods_of_target(failure, target, pods, 1)
+    assert len(hit) == 2 and failure_targets.place_of(hit[0]) == target and hit[1] != hit[0]
+    assert hit == failure_targets.pods_of_target(failure, target, list(reversed(pods)), 1)
+    assert failure_targets.choose(cluster.client, failure, pods, {target}, 1) != [target]
+    real["metadata"]["labels"] = {"perfscale.seatrial/simulated": "true"}
+    assert failure_targets.choose(cluster.client, failure, pods, set(), 1) == []
+    assert "no two pods of a workload run on one real node" in failure_targets.why_skipped(failure)
+
+
+def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
+    with pytest.raises(InputError, match="network_cut is possible only between pods of a real node of a rehearsal"):
+        failure_actions.check_cluster(cluster.client, plan("network_cut"))
 
 
 @pytest.mark.parametrize("kind", failure_schedule.OF_CONTROL_PLANE)

@@ -69,7 +69,7 @@ def test_the_median_counts_recoveries_that_were_not_seen_as_longer() -> None:
     assert found["goodput"]["value"] == 92
     assert found["gpu_seconds_lost"]["value"] == 42 and found["gpu_seconds_lost_blocked"]["value"] == 12
     text = median["answer"]["text"]
-    assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 recoveries); 92 % goodput"
+    assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 recoveries); 92 % goodput at 27 failures an hour"
 
 
 def test_many_recoveries_have_a_confidence_interval() -> None:

@@ -95,6 +95,16 @@ def test_each_stage_of_a_lost_node_and_its_costs() -> None:
     assert found.useful == approx(160 - 64 + 100)
 
 
+def test_a_workload_that_no_failure_was_aimed_at_is_wrongly_hit_if_its_pods_fail_or_are_evicted_later() -> None:
+    evicted = pod(1, 66, "deleted", index=2)
+    evicted.disrupted = at(65)
+    before = pod(1, 9, "failed", index=3)
+    removed = pod(1, 66, "deleted", index=4)
+    pods = {"a": pod(1, 66, "deleted"), "b": pod(1, 60, "failed", index=1), "c": evicted, "d": before, "e": removed}
+    assert join(inject(0, 11, ["a"]), pods, dict.fromkeys(range(5), 1)).wrongly_hit == 2
+    assert join([], pods, dict.fromkeys(range(5), 1)).wrongly_hit == 0
+
+
 def test_a_set_that_restarts_as_a_whole_does_the_work_of_all_its_pods_again() -> None:
     pods = {"a": pod(1, 20, "deleted"), "b": pod(1, 22, "deleted"), "a2": pod(30), "b2": pod(32)}
     found = join(inject(0, 11, ["a"], "pod_killed"), pods, {0: 2})
@@ -123,6 +133,28 @@ def test_a_training_that_says_its_steps_is_idle_until_the_first_one_and_does_tho
     assert recovery.resumption.kept == 13 and recovery.resumption.seconds == 6.5
     # b until 22 s, and a2 and b2 until their first step; a and b since the checkpoint.
     assert recovery.lost["blocked"] == approx(2.5 + 7 + 5) and recovery.lost["redone"] == approx(6.5 + 6.5)
+
+
+def test_a_network_that_is_cut_costs_until_it_is_back_and_a_training_until_its_next_step() -> None:
+    pods = {"a": pod(1, 60, "succeeded"), "b": pod(1, 60, "succeeded"), "c": pod(1, 60, "succeeded")}
+    back = {"type": "undone", "number": 0, "target": "n", "sent": 30.0, "answered": 31.0, "changed": True}
+    rows = [*inject(0, 20, ["a", "b"], "network_cut"), back]
+    (recovery,) = join(rows, pods, {0: 3}).recoveries
+    assert recovery.pods == 2 and recovery.stages["whole"] == (30, 31) and isnan(recovery.stages["replaced"][0])
+    assert recovery.lost["blocked"] == approx(3 * 10.5) and recovery.lost["waiting"] == recovery.lost["redone"] == 0
+    steps = [(float(5 + number), number) for number in range(1, 17)] + [(36.0, 17), (37.0, 18)]
+    found = join(rows, pods, {0: 3}, progress={0: TrainingProgress(tuple(steps))})
+    (recovery,) = found.recoveries
+    assert recovery.stages["resumed"] == recovery.stages["useful"] == (36, 36)
+    assert recovery.resumption is not None and recovery.resumption.steps == 0
+    assert recovery.lost["blocked"] == approx(3 * 16) and found.outages == []
+
+
+def test_a_pod_that_fails_because_of_a_network_that_is_cut_is_replaced() -> None:
+    pods = {"a": pod(1, 25, "failed"), "b": pod(1, 90, "succeeded"), "a2": pod(40, 90, "succeeded")}
+    back = {"type": "undone", "number": 0, "target": "n", "sent": 30.0, "answered": 30.0, "changed": True}
+    (recovery,) = join([*inject(0, 20, ["a", "b"], "network_cut"), back], pods, {0: 2}).recoveries
+    assert recovery.stages["whole"] == (40, 40) and recovery.stages["disrupted"] == (25, 25)
 
 
 def test_a_training_that_never_goes_on_is_idle_until_the_end_although_its_pods_run() -> None:

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a failure hits: nodes that run pods of the load, or such pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
+
+from . import failure_actions
+from .failure_schedule import (
+    CONTAINER_OOM,
+    GPU_LOST,
+    NETWORK_CUT,
+    OF_CONTROL_PLANE,
+    OF_NODES,
+    OF_PODS,
+    SIMULATED_ONLY,
+    PlannedFailure,
+    choose_targets,
+)
+
+#: Namespace, name, uid and node of a pod, and for a network that is cut, its address and the number of its workload.
+PodRow = dict[str, str]
+
+
+def list_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> list[PodRow]:
+    """Return the pods of the load that run, those with the labels of the failure if it is one of pods."""
+    selector = run_labels.workload_label_selector(run, point)
+    if failure.kind not in OF_NODES and failure.selector:
+        selector = f"{selector},{failure.selector}"
+    kind = client.kind("v1", "Pod")
+    listed = client.list(kind, label_selector=selector, field_selector="status.phase=Running")[0]
+    pods = [pod for pod in listed if not pod["metadata"].get("deletionTimestamp")]
+    if failure.kind == CONTAINER_OOM or failure.pod_fails:
+        # A kubelet would restart the containers of other pods, and nothing simulates that.
+        pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]
+    if failure.kind != NETWORK_CUT:
+        return list(map(_row, pods))
+    rows = [
+        {**_row(pod), "address": pod["status"]["podIP"], "index": label_value(pod, run_labels.INDEX)}
+        for pod in pods
+        if pod["status"].get("podIP") and not pod["spec"].get("hostNetwork")
+    ]
+    return [row for row in rows if _peers(row, rows)]
+
+
+def _row(pod: dict[str, Any]) -> PodRow:
+    meta = pod["metadata"]
+    place = {name: meta[name] for name in ("namespace", "name", "uid")}
+    return {**place, "node": pod["spec"].get("nodeName") or ""}
+
+
+def _peers(pod: PodRow, pods: Iterable[PodRow]) -> list[PodRow]:
+    """Return the other pods of the workload of a pod, on the same node."""
+    return [peer for peer in pods if peer is not pod and all(peer[key] == pod[key] for key in ("index", "node"))]
+
+
+def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing: set[str], seed: int) -> list[str]:
+    """Return what a failure hits, of nodes that run pods of the load and have no failure, or of such pods.
+
+    With ``by``, all nodes that can fail and have the same value of this label as one of these. failing: targets of
+    failures that are not over.
+    """
+    if failure.kind in OF_CONTROL_PLANE:
+        return [failure.process] if failure.process not in failing else []
+    selector = failure.selector if failure.kind in OF_NODES else ""
+    nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+    able = {node["metadata"]["name"]: node for node in nodes if failure_actions.can_fail(node, failure.kind)}
+    for target in failing:
+        able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
+    if failure.kind in OF_PODS:
+        places = [place_of(pod) for pod in pods if pod["node"] in able]
+        return choose_targets(failure, [place for place in places if place not in failing], seed)
+    used = set(able) & {pod["node"] for pod in pods}
+    if not failure.by:
+        return choose_targets(failure, sorted(used), seed)
+    values = {name: label_value(node, failure.by) for name, node in able.items()}
+    chosen = choose_targets(failure, sorted({values[name] for name in used} - {""}), seed)
+    return sorted(name for name, value in values.items() if value in chosen)
+
+
+def pods_of_target(failure: PlannedFailure, target: str, pods: list[PodRow], seed: int) -> list[PodRow]:
+    """Return the pods that a failure of ``target`` concerns; with a network that is cut, the pod and its peer."""
+    hit = [pod for pod in pods if target in (pod["node"], place_of(pod))]
+    if failure.kind == GPU_LOST:
+        return hit[:1] if failure.pod_fails else []
+    if failure.kind != NETWORK_CUT:
+        return hit
+    peers = {place_of(peer): peer for peer in _peers(hit[0], pods)}
+    chosen = choose_targets(replace(failure, count=1, share=0.0), sorted(peers), seed)
+    return [*hit, *(peers[place] for place in chosen)]
+
+
+def place_of(pod: PodRow) -> str:
+    """Return what a failure of a pod names as its target."""
+    return f"{pod['namespace']}/{pod['name']}"
+
+
+def why_skipped(failure: PlannedFailure) -> str:
+    """Return why a failure had no target."""
+    if failure.kind in OF_CONTROL_PLANE:
+        return f"{failure.process} has a failure that is not over"
+    simulated = "simulated " if failure.kind in SIMULATED_ONLY else ""
+    gpus = " with GPUs" if failure.kind == GPU_LOST else ""
+    labels = f" with the labels '{failure.selector}'" if failure.selector else ""
+    node = f"{simulated}node{gpus}"
+    if failure.kind in OF_NODES:
+        label = f" and label {failure.by}" if failure.by else ""
+        return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load"
+    if failure.kind == NETWORK_CUT:
+        return f"no two pods{labels} of a workload run on one real node that is Ready and has no failure"
+    policy = " and restartPolicy Never" if failure.kind == CONTAINER_OOM else ""
+    return f"no pod of the load{labels}{policy} runs on a {node} that is Ready and has no failure"

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guards: small processes that end a failure when their file is removed, or the load has ended in any way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, ProcessError
+
+if TYPE_CHECKING:
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
+        InstancePaths,
+    )
+
+#: Seconds until a guard has begun or ended, and that it waits longer than the load before it ends a failure.
+_PATIENCE, _LONGER = 10.0, 5.0
+
+
+def start_guard(
+    instance: InstancePaths,
+    name: str,
+    program: str,
+    duration: float,
+    arguments: Sequence[object],
+    begun: Callable[[], bool],
+) -> None:
+    """Start a guard, and wait until the failure has begun.
+
+    Args:
+        instance: Cluster with the file and the log of the guard.
+        name: Of the file and the log.
+        program: Text of a Python program. Its arguments are our pid, the file, seconds at most, and ``arguments``.
+        duration: Seconds until the load ends the failure.
+        arguments: Further arguments.
+        begun: Whether the failure has begun.
+
+    Raises:
+        ProcessError: The guard can't be started, or the failure has not begun in time.
+    """
+    flag, log = flag_of(instance, name), instance.log_of(f"{name}-guard")
+    files.write_json(flag, {})
+    try:
+        guard = processes.start_in_new_session(
+            [sys.executable, "-c", program, *map(str, (os.getpid(), flag, duration + _LONGER, *arguments))],
+            instance.path,
+            processes.environment_without_ansible(),
+            log,
+        )
+    except OSError as error:
+        flag.unlink(missing_ok=True)
+        raise ProcessError(f"{sys.executable} can't be started: {error.strerror}") from error
+    if guard.poll() is None:
+        files.write_json(flag, processes.ProcessReference.of(guard.pid).record())
+    deadline = time.monotonic() + _PATIENCE
+    while not begun():
+        if guard.poll() is not None or time.monotonic() > deadline:
+            flag.unlink(missing_ok=True)
+            raise ProcessError(f"the guard has not begun the failure; see {log}")
+        time.sleep(0.01)
+
+
+def end_guard(instance: InstancePaths, name: str) -> bool:
+    """Have a guard end its failure, and wait for it; return False if it has ended before, as after a killed load."""
+    flag = flag_of(instance, name)
+    guard = {}
+    with suppress(DataError):
+        guard = files.read_json(flag)
+    flag.unlink(missing_ok=True)
+    deadline = time.monotonic() + _PATIENCE
+    while guard and processes.ProcessReference(**guard).lives() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return bool(guard)
+
+
+def flag_of(instance: InstancePaths, name: str) -> Path:
+    """Return the file of a guard: it exists as long as the failure is to last."""
+    return instance.records / f"{name}.paused"

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A network that is cut between two pods of a real node of a rehearsal cluster.
+
+Each of the two pods gets an entry in its table of neighbours by which the other one is at a hardware address that
+nobody has: what they send to each other is lost without an error, and everything else arrives. A process of its own,
+the guard, makes the entries, and removes them when the time is over, when its file is removed, or when the load has
+ended in any way. They end with the pods at the latest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
+
+from . import control_plane, guard_processes
+
+#: Name of the process of a real node, and of the interface of a pod.
+_NODE, _INTERFACE = "node", "eth0"
+#: An address that is valid and locally administered, and that no interface has.
+_NOBODY = "02:00:00:00:de:ad"
+
+#: Further arguments: interface, hardware address, then pid and peer of each pod.
+_GUARD = """
+import ctypes, os, signal, socket, struct, sys, time
+load, flag, until = int(sys.argv[1]), sys.argv[2], time.monotonic() + float(sys.argv[3])
+interface, nobody = sys.argv[4], bytes.fromhex(sys.argv[5].replace(":", ""))
+pods = list(zip(map(int, sys.argv[6::2]), sys.argv[7::2]))
+asked = []
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda *_: asked.append(1))
+setns = ctypes.CDLL(None, use_errno=True).setns
+
+def enter(place):
+    if setns(place, 0):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+def neighbour(network, peer, command, flags):
+    enter(network)
+    body = struct.pack("=BBHiHBB", socket.AF_INET, 0, 0, socket.if_nametoindex(interface), 0x80, 0, 0)
+    body += struct.pack("=HH4s", 8, 1, socket.inet_aton(peer)) + struct.pack("=HH6sxx", 10, 2, nobody)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
+        link.send(struct.pack("=IHHII", 16 + len(body), command, flags, 1, 0) + body)
+        error = -struct.unpack_from("=i", link.recv(4096), 16)[0]
+    if error:
+        raise OSError(error, os.strerror(error))
+
+networks = [os.open(f"/proc/{pid}/ns/net", os.O_RDONLY) for pid, _peer in pods]
+users = f"/proc/{pods[0][0]}/ns/user"
+if os.readlink(users) != os.readlink("/proc/self/ns/user"):
+    enter(os.open(users, os.O_RDONLY))
+try:
+    for network, (_pid, peer) in zip(networks, pods):
+        neighbour(network, peer, 28, 0x505)  # RTM_NEWNEIGH: request, acknowledged, made or replaced
+    while not asked and os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
+        time.sleep(0.05)
+finally:
+    for network, (_pid, peer) in zip(networks, pods):
+        try:
+            neighbour(network, peer, 29, 0x5)  # RTM_DELNEIGH
+        except OSError as error:
+            print(f"{peer}: {error}", file=sys.stderr)
+    if os.path.exists(flag):
+        os.unlink(flag)
+"""
+
+
+def check_real_node(server: str) -> None:
+    """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
+    instance = control_plane.find_instance(server)
+    if instance is None or _NODE not in control_plane.running_processes(instance):
+        raise InputError(
+            "failures: network_cut is possible only between pods of a real node of a rehearsal cluster that this user"
+            f" has started on this machine, and {server} has none; set rehearsal_nodes_real, or use pod_killed"
+        )
+
+
+def read_cluster(server: str) -> dict[str, Any]:
+    """Return the folder of the cluster, as it is recorded before the network is cut."""
+    instance = control_plane.find_instance(server)
+    if instance is None:
+        raise InputError(f"the rehearsal cluster at {server} does not run any more")
+    return {"instance": str(instance.path)}
+
+
+def inject(failure: Mapping[str, Any]) -> None:
+    """Cut the network between the two pods of the row ``inject``. Raises ProcessError."""
+    instance = control_plane.instance_at(Path(failure["before"]["instance"]))
+    node = control_plane.running_processes(instance).get(_NODE)
+    if node is None:
+        raise ProcessError("network_cut: the real node does not run any more")
+    addresses = [pod["address"] for pod in failure["pods"]]
+    pids = _processes_with_addresses(node.pid, addresses)
+    if missing := [address for address in addresses if address not in pids]:
+        raise ProcessError(f"network_cut: no process of the node has the address {missing[0]} of a pod")
+    pairs = [(pids[address], peer) for address, peer in zip(addresses, reversed(addresses), strict=True)]
+    guard_processes.start_guard(
+        instance,
+        _guard_name(failure),
+        _GUARD,
+        failure["duration"],
+        [_INTERFACE, _NOBODY, *sum(pairs, ())],
+        lambda: all(_is_cut(pid, peer) for pid, peer in pairs),
+    )
+
+
+def undo(server: str, failure: Mapping[str, Any]) -> bool:
+    """Have the guard end, and wait for it; return False if it has ended before, or the cluster is another one."""
+    instance = control_plane.find_instance(server)
+    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+        return False
+    return guard_processes.end_guard(instance, _guard_name(failure))
+
+
+def _guard_name(failure: Mapping[str, Any]) -> str:
+    return f"network-{int(failure['number'])}"
+
+
+def _processes_with_addresses(node: int, addresses: Sequence[str]) -> dict[str, int]:
+    """Return address -> a process in whose network it is, of the processes below ``node``."""
+    children: dict[int, list[int]] = {}
+    for pid in processes.list_pids():
+        children.setdefault(processes.parent_pid_of(pid) or 0, []).append(pid)
+    found: dict[str, int] = {}
+    waiting = [node]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        local = _read(pid, "fib_trie")
+        for address in addresses:
+            if re.search(rf"\|-- {re.escape(address)}\n\s+/32 host LOCAL", local):
+                found[address] = pid
+    return found
+
+
+def _is_cut(pid: int, peer: str) -> bool:
+    entries = (line.split() for line in _read(pid, "arp").splitlines())
+    return any(entry[0] == peer and _NOBODY in entry for entry in entries if entry)
+
+
+def _read(pid: int, name: str) -> str:
+    """Return a file of the network of a process; nothing if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii")
+    except OSError:
+        return ""
