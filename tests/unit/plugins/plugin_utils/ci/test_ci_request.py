@@ -242,8 +242,8 @@ REFUSED = {
         [
             f"workload_scale {name}"
             for name in (
-                *("failures", "failures_light", "restart_strategies", "node_loss", "rack_loss"),
-                *("gpu_flaky", "api_outage", "etcd_slow", "failures_2000", "failures_kueue"),
+                *("failures", "failures_light", "restart_strategies", "restart_variants", "node_loss", "rack_loss"),
+                *("gpu_flaky", "api_outage", "etcd_slow", "failures_kueue"),
             )
         ],
         "workload_scale_kind: it creates objects of another kind",
@@ -252,7 +252,7 @@ REFUSED = {
     **dict.fromkeys(("fine_tuning many_jobs", "fine_tuning ray_scale", "scheduler gang_large"), "is heavy"),
     **dict.fromkeys(("workload_scale training_2000", "workload_scale distributed_1000_pvc"), "is heavy"),
     **dict.fromkeys(
-        ("workload_scale burst", "workload_scale saturation", "workload_scale saturation_10000"), "is heavy"
+        (f"workload_scale {name}" for name in ("burst", "saturation", "saturation_10000", "failures_2000")), "is heavy"
     ),
 }
 SHIPPED = [(project, name) for project in PROJECTS for name in presets_of(project) if name != preset_definitions.LIST]
