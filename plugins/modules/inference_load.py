@@ -229,6 +229,13 @@ options:
       gives servers that were added only new ones, so V(1) spreads the requests over all servers.
     type: int
     default: 0
+  clients:
+    description:
+      - Number of processes that send the load together, each on its own connections. Request i, or conversation i, is
+        sent by client i modulo their number. All have one clock and one start.
+      - A client that dies is started again and sends what is missing of its share. Not together with O(search).
+    type: int
+    default: 1
   pods:
     description:
       - The pods of the servers. While the load runs, it is recorded in C(scale.jsonl) of O(point_dir) how many servers
@@ -294,12 +301,12 @@ tokens:
   returned: success
   type: int
 lag:
-  description: From the arrival of bytes at this machine to their reading, in seconds.
+  description: From the arrival of bytes at this machine to their reading, in seconds. Of several clients, the worst.
   returned: success
   type: dict
   sample: {p50: 0.00002, p95: 0.00006, p99: 0.0002, max: 0.004}
 lateness:
-  description: From the time at which requests were due to their sending, in seconds.
+  description: From the time at which requests were due to their sending, in seconds. Of several clients, the worst.
   returned: success
   type: dict
   sample: {p50: 0.00006, p95: 0.0001, p99: 0.0004, max: 0.003}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import model_servers as support
 import pytest
 import servers as tls_servers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from model_servers import ModelServers
 
@@ -61,7 +63,7 @@ def expect_same(row: dict[str, Any], truth: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
-@pytest.mark.parametrize("model", [{"arrival": OPEN}, {"streams": CLOSED}])
+@pytest.mark.parametrize("model", [{"arrival": OPEN}, {"streams": CLOSED}, {"arrival": OPEN, "clients": 3}])
 def test_every_request_and_token_is_the_server_s(
     servers: ModelServers, point: Path, api: str, model: dict[str, Any]
 ) -> None:
@@ -132,8 +134,12 @@ def test_an_answer_as_a_whole_has_its_text_at_one_time(servers: ModelServers, po
         assert row["chunks"] == 1
 
 
-def test_turns_of_a_conversation_contain_the_earlier_ones_and_are_cached(servers: ModelServers, point: Path) -> None:
-    support.send(point, servers.urls, count=4, turns=3, streams=CLOSED, prompt_tokens=40, shared_prefix_tokens=100)
+@pytest.mark.parametrize("clients", [1, 2])
+def test_turns_of_a_conversation_contain_the_earlier_ones_and_are_cached(
+    servers: ModelServers, point: Path, clients: int
+) -> None:
+    load = {"count": 4, "turns": 3, "streams": CLOSED, "clients": clients}
+    support.send(point, servers.urls, prompt_tokens=40, shared_prefix_tokens=100, **load)
     joined = join(servers, point, 12)
     for row, truth in joined:
         expect_same(row, truth)
@@ -153,8 +159,10 @@ def test_a_later_point_finds_nothing_of_an_earlier_one_in_the_caches(servers: Mo
     assert cached["901"] == cached["902"] == [160] * 20
 
 
-def test_streams_end_after_their_duration(servers: ModelServers, point: Path) -> None:
-    result = support.send(point, servers.urls, streams={"count": 3, "think_time": 0.01, "duration": 0.5})
+@pytest.mark.parametrize("clients", [1, 2])
+def test_streams_end_after_their_duration(servers: ModelServers, point: Path, clients: int) -> None:
+    streams = {"count": 3, "think_time": 0.01, "duration": 0.5}
+    result = support.send(point, servers.urls, streams=streams, clients=clients)
     sent = result["counts"]["sent"]
     joined = join(servers, point, sent)
     assert sent >= 3 and result["counts"]["succeeded"] == sent
@@ -197,6 +205,17 @@ def test_several_models_get_their_shares(servers: ModelServers, point: Path) -> 
             InputError,
             "streams.count is 9, and max_open permits 8",
         ),
+        (
+            {"arrival": {}, "count": 0, "search": {"high": 9.0}, "slo": {"ttft": 1.0}, "clients": 2},
+            InputError,
+            "clients must be 1 with search",
+        ),
+        (
+            {"arrival": {}, "streams": {"count": 2}, "clients": 3},
+            InputError,
+            "clients is 3, more than the 2",
+        ),
+        ({"clients": 65}, InputError, "clients is 65, it must be 1 to 64"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_measured(
@@ -256,9 +275,11 @@ def test_more_open_requests_than_files_are_permitted_are_refused_or_said(servers
     assert support.read_rows(tmp_path / "002", "end")[0]["open_max"] == 30
 
 
-def test_a_server_that_is_gone_ends_the_load_with_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_server_that_is_gone_ends_the_load_with_one_sentence(tmp_path: Path, clients: int) -> None:
     with support.model_servers(tmp_path, 1) as running:
-        load = drive(tmp_path / "001", running.urls, count=2000, arrival={"type": "constant", "rate": 50})
+        arrival = {"type": "constant", "rate": 50}
+        load = drive(tmp_path / "001", running.urls, count=2000, arrival=arrival, clients=clients)
         await_rows(tmp_path / "001", 20)
         running.process.kill()
         output, _none = load.communicate(timeout=60)
@@ -287,15 +308,20 @@ def drive(point: Path, urls: list[str], before: str = "", **more: Any) -> subpro
 
 
 def await_rows(point: Path, count: int) -> None:
+    """Wait until so many requests have ended, of all clients."""
     deadline = time.monotonic() + 60
-    while not (point / "requests.jsonl").exists() or len(support.read_rows(point, "request")) < count:
+    files = (point / "requests.jsonl", *(point / "clients" / f"{number:03d}.jsonl" for number in range(4)))
+    while sum(path.read_text(encoding="utf-8").count('"outcome"') for path in files if path.exists()) < count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("clients", [1, 3])
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_load_continues_and_sends_nothing_twice(servers: ModelServers, point: Path, ending: int) -> None:
-    load = {"count": 400, "arrival": {"type": "constant", "rate": 100}, "output_tokens": 20}
+def test_a_killed_load_continues_and_sends_nothing_twice(
+    servers: ModelServers, point: Path, ending: int, clients: int
+) -> None:
+    load = {"count": 400, "arrival": {"type": "constant", "rate": 100}, "output_tokens": 20, "clients": clients}
     first = drive(point, servers.urls, **load)
     await_rows(point, 50)
     os.kill(first.pid, ending)
@@ -317,6 +343,46 @@ def test_a_killed_load_continues_and_sends_nothing_twice(servers: ModelServers, 
         expect_same(row, truth[name][0])
     again = support.send(point, servers.urls, **load)
     assert not again["changed"] and again["counts"] == counts
+
+
+@pytest.mark.parametrize("model", [{"arrival": {"type": "constant", "rate": 100}}, {"streams": {"count": 6}}])
+def test_a_client_that_is_killed_is_started_again_and_sends_nothing_twice(
+    servers: ModelServers, point: Path, model: dict[str, Any]
+) -> None:
+    """The clients have one plan and one start; the one that died sends what is missing of its share."""
+    load = drive(point, servers.urls, count=300, output_tokens=60, clients=3, **model)
+    await_rows(point, 60)
+    victim = next(
+        pid for pid in map(str, processes.list_pids()) if f"{point}/clients/001.jsonl" in open_files_of(int(pid))
+    )
+    indices = {json.loads(line).get("index", 1) for line in (point / "clients" / "001.jsonl").read_text().splitlines()}
+    os.kill(int(victim), signal.SIGKILL)
+    killed = time.time()
+    output, _none = load.communicate(timeout=60)
+    assert load.returncode == 0, output
+    assert indices and {index % 3 for index in indices} == {1}
+    assert not (point / "clients").exists()
+    sent, rows = support.read_rows(point, "sent"), support.read_rows(point, "request")
+    assert sorted(row["index"] for row in sent) == list(range(300))
+    assert len(rows) == len({row["index"] for row in rows}) and {row["outcome"] for row in rows} == {"succeeded"}
+    lost = {row["index"] for row in sent} - {row["index"] for row in rows}
+    assert {index % 3 for index in lost} <= {1}
+    assert all(row["sent"] < killed + 0.1 for row in sent if row["index"] in lost)
+    truth = servers.truth_of(point.name, 300)
+    assert len(truth) >= 300 - len(lost) and all(len(lines) == 1 for lines in truth.values())
+    for row in rows:
+        expect_same(row, truth[row["name"]][0])
+    if "arrival" in model:
+        start = support.read_rows(point, "start")[0]["at"]
+        assert all(row["due"] == pytest.approx(start + row["index"] / 100, abs=1e-4) for row in sent)
+
+
+def open_files_of(pid: int) -> list[str]:
+    """Return the paths of the files that a process has open, none of one that has ended."""
+    try:
+        return [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []
 
 
 def test_a_request_without_an_answer_ends_after_its_timeout(servers: ModelServers, point: Path, monkeypatch) -> None:

@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from itertools import count as counter
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles, signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
@@ -28,9 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
 
 from ..plan import workload_plan
-from ..plan.workload_plan import WorkloadPlan
-from . import replica_watch
+from ..plan.workload_plan import ClientPart, WorkloadPlan
+from . import replica_watch, several_clients
 from .client_process import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
+from .client_report import ClientReport, join_reports
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
 from .load_requests import LoadRequests
@@ -38,14 +35,27 @@ from .probe_servers import ServerProbe, choose_models
 from .request_bodies import PromptTexts, RequestBodies
 from .request_connection import InferenceServer
 from .request_engine import RequestEngine
-from .request_log import FILE, SCHEMA, PastRequests, open_request_log
+from .request_log import FILE, SCHEMA, PastRequests, open_request_log, synced
 from .request_schedule import RequestSchedule
 from .search_schedule import SearchSchedule, SearchSpec, has_kept
+from .several_clients import SendReport, SeveralClients
 
-#: Seconds from the decision to start to the first due time, and between two syncs of the file to disk.
-_START_LEAD, _SYNC_INTERVAL = 0.1, 1.0
+#: Seconds from the decision to start to the first due time, for each client.
+_START_LEAD = 0.1
 #: Requests of a warm-up at a time.
 _WARM_UP_STREAMS = 8
+
+
+@dataclass
+class _Call:
+    """What one call of a load works with. ``past``: what earlier calls have sent."""
+
+    servers: list[InferenceServer]
+    plan: WorkloadPlan
+    past: PastRequests
+    clock: MonotonicWallClock
+    log: JsonlAppender
+    stop: signals.Interrupt
 
 
 class InferenceLoad:
@@ -59,6 +69,7 @@ class InferenceLoad:
         extra = {**({"ignore_eos": True} if spec.ignore_eos else {}), **spec.body}
         self.bodies = RequestBodies(spec.api, spec.streamed, texts, spec.prompt_tokens, spec.seed, spec.headers, extra)
         self.requests = LoadRequests(spec, self.bodies)
+        self.max_open = -(-spec.limits.max_open // spec.clients)  # of each client
         self.total = 0
         self.first_tokens: deque[int] = deque(maxlen=200)  # nanoseconds, of the latest requests
 
@@ -69,13 +80,14 @@ class InferenceLoad:
         """
         spec = self.spec
         began = time.monotonic()
-        most = raise_file_limit(spec.limits.max_open)
-        if spec.streams > most:
-            permitted = f"{self._limit_of_open(most)} permits {most:,} requests at a time"
+        most = raise_file_limit(self.max_open)
+        if spec.streams > most * spec.clients:
+            permitted = f"{self._limit_of_open(most)} permits {most * spec.clients:,} requests at a time"
             raise InputError(f"streams.count is {spec.streams:,}, and {permitted}")
         spec.point_dir.mkdir(parents=True, exist_ok=True)
         log, past = open_request_log(spec.point_dir / FILE)
         try:
+            several_clients.join_client_files(spec.point_dir, log, past.take)
             with signals.interrupt_recorded() as stop:
                 context = tls_context(spec.ca_file, not spec.validate_certs)
                 servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
@@ -86,75 +98,130 @@ class InferenceLoad:
                 plan = self.requests.make_plan()
                 workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
                 clock = MonotonicWallClock.resume(past.anchor or {})
-                engine = RequestEngine(servers, spec.limits, self.bodies.encode, clock)
+                call = _Call(servers, plan, past, clock, log, stop)
                 session = session_line(replica_watch.SCHEMA, spec.run, spec.point, clock)
                 path = spec.point_dir / replica_watch.FILE
-                try:
-                    with replica_watch.watch_replicas(spec.pods, path, session, log.close):
-                        return self._run(engine, probe, servers, log, past, plan, clock, simulated, stop, began)
-                finally:
-                    engine.close()
+                with replica_watch.watch_replicas(spec.pods, path, session, log.close):
+                    return self._run(call, probe, simulated, began)
         finally:
             log.close()
 
-    def _run(
-        self,
-        engine: RequestEngine,
-        probe: ServerProbe,
-        servers: list[InferenceServer],
-        log: JsonlAppender,
-        past: PastRequests,
-        plan: WorkloadPlan,
-        clock: MonotonicWallClock,
-        simulated: bool,
-        stop: signals.Interrupt,
-        began: float,
-    ) -> dict[str, Any]:
-        spec = self.spec
-        warm = self._warm_up(engine, stop)
-        sources = self._metrics_servers(servers)
-        origins = {(server.authority, server.tls is None) for server in servers}
-        anonymous = replace(probe, bodies=self.bodies.without_headers())
-        probes = [probe if (one.authority, one.tls is None) in origins else anonymous for one in sources]
-        before = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
-        session = session_line(SCHEMA, spec.run, spec.point, clock)
-        log.write({**session, "simulated": simulated})
-        schedule, offset = self._schedule(plan, past, log, clock)
-        engine.write, engine.ended = log.write_rows, self._note_ended
-        self.total = len(plan.workloads)
-        reason, cpu, wall = "failed", processor_seconds(), time.monotonic()
-        with raised_priority(), _synced(log):
-            start = time.monotonic_ns() + int((_START_LEAD - offset) * SECOND)
+    def _run(self, call: _Call, probe: ServerProbe, simulated: bool, began: float) -> dict[str, Any]:
+        spec, clock, past, log = self.spec, call.clock, call.past, call.log
+        engine = self._make_engine(call)
+        try:
+            warm = self._warm_up(engine, call.stop)
+            sources = self._metrics_servers(call.servers)
+            origins = {(server.authority, server.tls is None) for server in call.servers}
+            anonymous = replace(probe, bodies=self.bodies.without_headers())
+            probes = [probe if (one.authority, one.tls is None) in origins else anonymous for one in sources]
+            before = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
+            log.write({**session_line(SCHEMA, spec.run, spec.point, clock), "simulated": simulated})
+            self.total, sent = len(call.plan.workloads), len(past.sent)
+            reason, wall = "failed", time.monotonic()
+            offset = 0.0 if spec.search else self._offset_of_now(call.plan, past)
+            start = time.monotonic_ns() + int((_START_LEAD * spec.clients - offset) * SECOND)
             log.write({"type": "start", "at": round(clock.from_monotonic(start / SECOND), 6)})
-            schedule.begin(start)
-
-            def tick() -> None:
-                stop.check()
-                self._report(engine, past, wall)
-
+            send = self._send if spec.clients == 1 else self._send_by_clients
+            reports: list[ClientReport] = []
             try:
-                engine.run(schedule, tick)
-                reason = f"stopped: {engine.stopped}" if engine.stopped else "done"
+                send(engine, call, start, reports)
+                stopped = join_reports(reports).stopped
+                reason = f"stopped: {stopped}" if stopped else "done"
             except signals.Interrupted as error:
                 reason = str(error)
-                raise signals.Interrupted(f"{error}: {self._line(engine, past, wall)}") from error
+                raise signals.Interrupted(f"{error}: {self._line(join_reports(reports), sent, wall)}") from error
             finally:
-                cpu, wall = processor_seconds() - cpu, time.monotonic() - wall
-                end = _end_line(engine, clock, reason, cpu, wall)
-                log.write(end)
+                wall = time.monotonic() - wall
+                total = join_reports(reports)
+                log.write(total.end_line(clock, reason, wall))
                 log.sync()
+        finally:
+            engine.close()
         self.step.timing("load", wall, f"point {spec.point}")
         after = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
         metrics = {"servers": [_server_record(*row) for row in zip(sources, before, after, strict=True)]}
         path = spec.point_dir / "server.json"
-        if engine.submitted or not path.exists():  # a call that sends nothing more shows nothing of the servers
+        if total.sent or not path.exists():  # a call that sends nothing more shows nothing of the servers
             files.write_json(path, metrics)
-        result = self._result(engine, past, plan, cpu, wall, end)
+        result = self._result(call, reports, wall)
         result.update({"warm_up": warm, "simulated": simulated, "seconds": round(time.monotonic() - began, 3)})
         self.progress.say(result["msg"])
-        if engine.stopped:
-            raise AccessError(f"the load was stopped, because {engine.stopped}. So far: {result['msg']}")
+        if total.stopped:
+            raise AccessError(f"the load was stopped, because {total.stopped}. So far: {result['msg']}")
         return result
+
+    def _make_engine(self, call: _Call) -> RequestEngine:
+        """Return the engine of one client."""
+        limits = replace(self.spec.limits, max_open=self.max_open)
+        return RequestEngine(call.servers, limits, self.bodies.encode, call.clock)
+
+    def _send(self, engine: RequestEngine, call: _Call, start: int, reports: list[ClientReport]) -> None:
+        """Send what is missing as the only client. ``reports`` gets what was done, however this ends."""
+        spec, past = self.spec, call.past
+        if spec.search is not None:
+            schedule: RequestSchedule = self._search_schedule(spec.search, past, call.log, call.clock)
+        else:
+            schedule = self.requests.make_schedule(call.plan, past, ClientPart(), past.spent)
+        sent, wall = len(past.sent), time.monotonic()
+
+        def look(report: ClientReport) -> None:
+            self._show(report, sent, wall)
+
+        self._drive(engine, schedule, start, call.log, call.stop, look, reports.append)
+
+    def _drive(
+        self,
+        engine: RequestEngine,
+        schedule: RequestSchedule,
+        start: int,
+        log: JsonlAppender,
+        stop: signals.Interrupt,
+        look: Callable[[ClientReport], None],
+        ended: Callable[[ClientReport], None],
+    ) -> None:
+        """Send a schedule. ``look`` gets what was done, several times a second, and ``ended`` at the end."""
+        engine.write, engine.ended = log.write_rows, self._note_ended
+
+        def tick() -> None:
+            stop.check()
+            look(ClientReport.of_engine(engine, self.first_tokens))
+
+        cpu = processor_seconds()
+        with raised_priority(), synced(log):
+            schedule.begin(start)
+            try:
+                engine.run(schedule, tick)
+            finally:
+                cpu = processor_seconds() - cpu
+                ended(replace(ClientReport.of_engine(engine, self.first_tokens, ended=True), cpu=cpu))
+
+    def _send_by_clients(self, warm: RequestEngine, call: _Call, start: int, reports: list[ClientReport]) -> None:
+        """Send what is missing by several clients, each a process. Raises ProcessError if one can't go on."""
+        spec, past = self.spec, call.past
+        warm.close()  # the clients would share its connections
+        sent, wall = len(past.sent), time.monotonic()
+
+        def run_client(number: int, log: JsonlAppender, stop: signals.Interrupt, report: SendReport) -> None:
+            part = ClientPart(number, spec.clients)
+            late = max(0.0, (time.monotonic_ns() - start) / SECOND) if spec.streams else 0.0  # it was started again
+            for record in files.read_lines(log.path):
+                past.take(record)
+            schedule = self.requests.make_schedule(call.plan, past, part, spent + late)
+            begin = start + int(late * SECOND)
+            self._drive(self._make_engine(call), schedule, begin, log, stop, report, report)
+
+        def look(report: ClientReport) -> None:
+            call.stop.check()
+            self._show(report, sent, wall)
+
+        spent = past.spent
+        clients = SeveralClients(spec.point_dir, spec.clients, run_client, call.log.close)
+        try:
+            clients.run(look)
+        finally:
+            reports += clients.ended
+            several_clients.join_client_files(spec.point_dir, call.log, past.take)
 
     def _metrics_servers(self, servers: list[InferenceServer]) -> list[InferenceServer]:
         """Return the servers whose metrics are read: those that get the requests, unless a gateway is before them."""
@@ -166,29 +233,13 @@ class InferenceLoad:
 
     def _limit_of_open(self, most: int) -> str:
         """Return what limits the requests at a time to ``most``."""
-        return "max_open" if most == self.spec.limits.max_open else "the limit of open files (ulimit -n)"
+        return "max_open" if most == self.max_open else "the limit of open files (ulimit -n)"
 
-    def _schedule(
-        self, plan: WorkloadPlan, past: PastRequests, log: JsonlAppender, clock: MonotonicWallClock
-    ) -> tuple[RequestSchedule, float]:
-        """Return what is still to be sent, and the offset that is now: the first missing request is due at once."""
-        spec = self.spec
-        if spec.search is not None:
-            return self._search_schedule(spec.search, past, log, clock), 0.0
-        offset = 0.0
-        if plan.workloads:
-            missing = [(row.index, row.offset) for row in plan.workloads[:: spec.turns] if row.index not in past.sent]
-            conversations: Iterator[tuple[int, float | None]] = iter(missing)
-            if past.sent and missing and missing[0][1] is not None:
-                offset = missing[0][1]
-        else:
-            first = max(past.sent, default=-1) // spec.turns + 1
-            conversations = ((index * spec.turns, None) for index in counter(first))
-        duration = max(spec.duration - past.spent, 0.001) if spec.duration else 0.0
-        schedule = RequestSchedule(
-            self.requests.make_request, conversations, spec.turns, spec.streams, self.requests.think_time, duration
-        )
-        return schedule, offset
+    def _offset_of_now(self, plan: WorkloadPlan, past: PastRequests) -> float:
+        """Return the offset that is now: of a load that goes on, the first missing request is due at once."""
+        missing = (row for row in plan.workloads[:: self.spec.turns] if row.index not in past.sent)
+        first = next(missing, None) if past.sent else None
+        return 0.0 if first is None or first.offset is None else float(first.offset)
 
     def _search_schedule(
         self, wanted: SearchSpec, past: PastRequests, log: JsonlAppender, clock: MonotonicWallClock
@@ -241,112 +292,71 @@ class InferenceLoad:
         if request.answer.times:
             self.first_tokens.append(request.answer.times[0] - request.due)
 
-    def _report(self, engine: RequestEngine, past: PastRequests, began: float) -> None:
-        state = f"{engine.submitted} {dict(engine.outcomes)}"
-        self.progress.update(state, self._line(engine, past, began))
+    def _show(self, report: ClientReport, sent_before: int, began: float) -> None:
+        state = f"{report.sent} {dict(report.outcomes)}"
+        self.progress.update(state, self._line(report, sent_before, began))
 
-    def _line(self, engine: RequestEngine, past: PastRequests, began: float) -> str:
+    def _line(self, report: ClientReport, sent_before: int, began: float) -> str:
         """Return the progress in one line."""
-        sent = engine.submitted + len(past.sent)
-        ended = sum(engine.outcomes.values())
+        ended = sum(report.outcomes.values())
         of = f"/{self.total:,}" if self.total else ""
-        outcomes = [f"{engine.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if engine.outcomes[name]]
-        latest = sorted(self.first_tokens)
-        first = f", first token after {quantiles.quantile(latest, 0.5) / 1e6:.0f} ms (median)" if latest else ""
+        outcomes = [f"{report.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if report.outcomes[name]]
+        first = report.first_token
         words = [
-            f"{sent:,}{of} sent",
-            f"{engine.outcomes[SUCCEEDED]:,} succeeded",
+            f"{report.sent + sent_before:,}{of} sent",
+            f"{report.outcomes[SUCCEEDED]:,} succeeded",
             *outcomes,
-            f"{len(engine.open):,} open",
+            f"{report.open:,} open",
+            *([] if first is None else [f"first token after {first * 1000:.0f} ms (median)"]),
         ]
         seconds = max(time.monotonic() - began, 0.001)
-        return f"requests {self.spec.point}: {', '.join(words)}{first}, {ended / seconds:.1f}/s, {seconds:.0f} s"
+        return f"requests {self.spec.point}: {', '.join(words)}, {ended / seconds:.1f}/s, {seconds:.0f} s"
 
-    def _result(
-        self,
-        engine: RequestEngine,
-        past: PastRequests,
-        plan: WorkloadPlan,
-        cpu: float,
-        wall: float,
-        end: dict[str, Any],
-    ) -> dict[str, Any]:
-        outcomes = engine.outcomes.copy()
-        for outcome in past.outcomes.values():
-            outcomes[outcome] += 1
-        sent = engine.submitted + len(past.sent)
+    def _result(self, call: _Call, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
+        past, total = call.past, join_reports(reports)
+        outcomes, sent = Counter(past.outcomes.values()), len(past.sent)
+        if self.spec.clients == 1:  # of several clients, past has what they sent, too
+            outcomes += total.outcomes
+            sent += total.sent
+        planned = len(call.plan.workloads)
         counts = {
-            "planned": len(plan.workloads) or sent,
+            "planned": planned or sent,
             "sent": sent,
             SUCCEEDED: outcomes[SUCCEEDED],
             FAILED: outcomes[FAILED],
             REFUSED: outcomes[REFUSED],
             LOST: outcomes[LOST] + past.lost,
-            "unsent": max(len(plan.workloads) - sent, 0),
+            "unsent": max(planned - sent, 0),
         }
-        lag, lateness = end["lag"], end["lateness"]
-        bottleneck = client_bottleneck(lag, None if self.spec.streams else lateness, cpu, wall)
-        if not bottleneck and engine.open_max >= engine.most_open > self.spec.streams:
-            permitted = f"{self._limit_of_open(engine.most_open)} permits {engine.most_open:,} requests at a time"
-            bottleneck = f"The client was the bottleneck: {permitted}, and later ones had to wait"
+        bottleneck = next((text for report in reports if (text := self._bottleneck(report, wall))), "")
         rest = [f"{counts[name]:,} {name}" for name in (FAILED, REFUSED, LOST, "unsent") if counts[name]]
         text = f"{counts[SUCCEEDED]:,} of {counts['planned']:,} requests succeeded"
-        msg = f"requests {self.spec.point}: {', '.join([text, *rest])}, {engine.tokens:,} tokens in {wall:.1f} s"
+        msg = f"requests {self.spec.point}: {', '.join([text, *rest])}, {total.tokens:,} tokens in {wall:.1f} s"
         return {
-            "changed": engine.submitted > 0,
+            "changed": total.sent > 0,
             "msg": f"{msg}. {bottleneck}" if bottleneck else msg,
             "counts": counts,
-            "tokens": engine.tokens,
-            "lag": lag,
-            "lateness": lateness,
-            "cpu_per_token": cpu / engine.tokens if engine.tokens else None,
+            "tokens": total.tokens,
+            "lag": total.lag,
+            "lateness": total.lateness,
+            "cpu_per_token": total.cpu / total.tokens if total.tokens else None,
             "bottleneck": bottleneck,
         }
 
-
-def _seconds_summary(nanoseconds: Any) -> dict[str, float] | None:
-    return quantiles.percentile_summary([value / SECOND for value in nanoseconds])
-
-
-def _end_line(engine: RequestEngine, clock: MonotonicWallClock, reason: str, cpu: float, wall: float) -> dict[str, Any]:
-    return {
-        "type": "end",
-        "at": round(clock.now(), 6),
-        "reason": reason,
-        "cpu": round(cpu, 6),
-        "wall": round(wall, 6),
-        "cpus": os.cpu_count() or 0,
-        "sent": engine.submitted,
-        "tokens": engine.tokens,
-        "open_max": engine.open_max,
-        "lag": _seconds_summary(engine.lags),
-        "lateness": _seconds_summary(engine.lateness),
-    }
+    def _bottleneck(self, report: ClientReport, wall: float) -> str:
+        """Return why a client and not the server determined the times, an empty string if it did not."""
+        lateness = None if self.spec.streams else report.lateness
+        bottleneck = client_bottleneck(report.lag, lateness, report.cpu, wall)
+        if bottleneck or not report.open_max >= report.most_open > self.spec.streams / self.spec.clients:
+            return bottleneck
+        permitted = f"{self._limit_of_open(report.most_open)} permits {report.most_open:,} requests at a time"
+        return f"The client was the bottleneck: {permitted}, and later ones had to wait"
 
 
 def _server_record(server: InferenceServer, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     error = before.get("error") or after.get("error")
     record = {"url": server.url, "before": before["metrics"], "after": after["metrics"]}
     return {**record, "error": error} if error else record
-
-
-@contextmanager
-def _synced(log: JsonlAppender) -> Iterator[None]:
-    """Sync the file to disk once a second, on a separate thread because that may take long."""
-    over = threading.Event()
-
-    def sync() -> None:
-        while not over.wait(_SYNC_INTERVAL):
-            with suppress(OSError):
-                log.sync()
-
-    thread = signals.SignalBlockingThread(target=sync, name="sync", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def run_inference_load(spec: InferenceSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from .request_connection import split_url
 from .request_engine import EngineLimits
 from .search_schedule import LIMITS, SearchSpec
 
-#: Most tokens of a prompt or an answer, and most streams.
-_MOST_TOKENS, _MOST_STREAMS = 10_000_000, 100_000
+#: Most tokens of a prompt or an answer, most streams, and most clients.
+_MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64
 _OPEN_TYPES = [name for name in TYPE_KEYS if name != CLOSED]
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 #: Headers that the engine sets.
@@ -82,6 +82,7 @@ SPEC: dict[str, Any] = {
     "retries": {"type": "int", "default": 0},
     "max_open": {"type": "int", "default": 10_000},
     "connection_requests": {"type": "int", "default": 0},
+    "clients": {"type": "int", "default": 1},
     "pods": {
         "type": "dict",
         "options": {
@@ -164,6 +165,7 @@ class InferenceSpec:
     ca_file: str
     validate_certs: bool
     limits: EngineLimits
+    clients: int = 1
     pods: ReplicaWatchSpec | None = None
 
     @classmethod
@@ -203,6 +205,12 @@ class InferenceSpec:
             _require(params[name] >= 0, name, f"{name} is {params[name]}, it must be 0 or more")
         for name in ("connect_timeout", "timeout", "max_open"):
             _require(params[name] > 0, name, f"{name} is {params[name]}, it must be above 0")
+        clients = params.get("clients") or 1
+        _require(1 <= clients <= _MOST_CLIENTS, "clients", f"clients is {clients}, it must be 1 to {_MOST_CLIENTS}")
+        alone = "clients must be 1 with search: each step follows from the answers to all requests before it"
+        _require(clients == 1 or search is None, "clients", alone)
+        few = f"clients is {clients}, more than the {number} of streams.count"
+        _require(arrivals is not None or search is not None or clients <= number, "clients", few)
         weights = [(model["name"], float(model.get("weight", 1))) for model in params["models"]]
         _require(all(weight > 0 for _name, weight in weights), "models", "models: each weight must be above 0")
         return cls(
@@ -239,6 +247,7 @@ class InferenceSpec:
                 params["max_open"],
                 params["connection_requests"],
             ),
+            clients=clients,
             pods=ReplicaWatchSpec(**params["pods"]) if params.get("pods") else None,
         )
 

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
+from itertools import count as counter
 from typing import Any
 
 from ..plan import workload_plan
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
 from ..plan.templates import workload_name
-from ..plan.workload_plan import PlannedWorkload, WorkloadPlan
+from ..plan.workload_plan import ClientPart, PlannedWorkload, WorkloadPlan
 from .inference_request import InferenceRequest
 from .inference_spec import InferenceSpec
 from .request_bodies import RequestBodies, token_count
+from .request_log import PastRequests
+from .request_schedule import RequestSchedule
 
 #: Index of the first request of a warm-up: its prompts are none of the load's.
 _WARM_UP_INDEX = 1 << 20
@@ -70,6 +74,24 @@ class LoadRequests:
                 name, model = workload_name(spec.run, spec.point, index), self._model_of(conversation)
                 rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
         return WorkloadPlan(header, rows)
+
+    def make_schedule(self, plan: WorkloadPlan, past: PastRequests, part: ClientPart, spent: float) -> RequestSchedule:
+        """Return what one client is still to send: conversation i belongs to client i modulo their number.
+
+        spent: seconds of the duration of a closed load that are over.
+        """
+        spec = self.spec
+        if plan.workloads:
+            rows = plan.workloads[part.client * spec.turns :: part.clients * spec.turns]
+            missing = [(row.index, row.offset) for row in rows if row.index not in past.sent]
+            conversations: Iterator[tuple[int, float | None]] = iter(missing)
+        else:
+            own = [index // spec.turns for index in past.sent if part.has(index // spec.turns)]
+            first = max(own) + part.clients if own else part.client
+            conversations = ((number * spec.turns, None) for number in counter(first, part.clients))
+        duration = max(spec.duration - spent, 0.001) if spec.duration else 0.0
+        streams = part.size(spec.streams)
+        return RequestSchedule(self.make_request, conversations, spec.turns, streams, self.think_time, duration)
 
     def make_request(self, index: int, due: int) -> InferenceRequest:
         """Return the request with an index that is due at a moment, in nanoseconds of the monotonic clock."""

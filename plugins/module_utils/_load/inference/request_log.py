@@ -8,12 +8,14 @@ A request is sent once: a call that finds its line ``sent`` does not send it aga
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import SearchStep
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 
@@ -21,6 +23,8 @@ from .inference_request import LOST
 
 FILE = "requests.jsonl"
 SCHEMA = "requests/1"
+#: Seconds between two syncs of the file to disk.
+_SYNC_INTERVAL = 1.0
 
 
 @dataclass
@@ -86,3 +90,22 @@ def open_request_log(path: Path) -> tuple[JsonlAppender, PastRequests]:
     except BaseException:
         log.close()
         raise
+
+
+@contextmanager
+def synced(log: JsonlAppender) -> Iterator[None]:
+    """Sync the file to disk once a second, on a separate thread because that may take long."""
+    over = threading.Event()
+
+    def sync() -> None:
+        while not over.wait(_SYNC_INTERVAL):
+            with suppress(OSError):
+                log.sync()
+
+    thread = signals.SignalBlockingThread(target=sync, name="sync", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

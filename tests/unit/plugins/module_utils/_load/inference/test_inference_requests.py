@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_process import (
     client_bottleneck,
     raised_priority,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_report import (
+    ClientReport,
+    join_reports,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import InferenceLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
@@ -53,7 +56,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     StreamedAnswer,
     error_text,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import ClientPart
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_server import Asked, ScriptedServer
@@ -304,11 +307,41 @@ def test_a_client_that_sends_late_was_the_bottleneck_of_an_open_model(
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **load}
     step = Step(None)
     sent = InferenceLoad(InferenceSpec.from_params({**params, **given}), step, ProgressLog("", step))
-    engine: Any = SimpleNamespace(outcomes=Counter(), submitted=3, open_max=1, most_open=9, tokens=3)
-    result = sent._result(
-        engine, PastRequests(), WorkloadPlan({}, []), 0.1, 10.0, {"lag": None, "lateness": {"p99": 0.5}}
-    )
-    assert ("sent 1 % of the requests 500 ms late" in result["bottleneck"]) == late
+    report = ClientReport(open_max=1, most_open=9, cpu=0.1, lateness={"p99": 0.5})
+    assert ("sent 1 % of the requests 500 ms late" in sent._bottleneck(report, 10.0)) == late
+
+
+def test_of_several_clients_the_worst_one_counts_and_numbers_are_added() -> None:
+    summary = {"p50": 0.1, "p95": 0.2, "p99": 0.3, "max": 0.4}
+    one = ClientReport(3, 1, 2, 9, 30, 0.1, Counter(succeeded=2, failed=1), 0.2, summary, None)
+    other = ClientReport(4, 0, 5, 9, 40, 0.3, Counter(succeeded=4), None, {**summary, "p99": 0.9}, None, "no answer")
+    total = join_reports([one, other])
+    assert (total.sent, total.open, total.open_max, total.tokens) == (7, 1, 7, 70)
+    assert total.outcomes == Counter(succeeded=6, failed=1) and total.cpu == pytest.approx(0.4)
+    assert total.lag == {**summary, "p99": 0.9} and total.lateness is None and total.stopped == "no answer"
+    assert ClientReport.from_record(json.loads(json.dumps(vars(one)))) == one
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("load", [{"arrival": {"type": "constant", "rate": 1}}, {"streams": {"count": 5}}])
+def test_each_conversation_belongs_to_one_client(load: dict[str, Any], turns: int, tmp_path: Path) -> None:
+    params = {name: option.get("default") for name, option in SPEC.items()}
+    given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], "count": 11, "turns": turns}
+    spec = InferenceSpec.from_params({**params, **given, "clients": 3, "models": [{"name": "m"}], **load})
+    requests = InferenceLoad(spec, Step(None), ProgressLog(None)).requests
+    past = PastRequests(sent={4 * turns})
+    found: list[list[int]] = []
+    for client in range(3):
+        schedule = requests.make_schedule(requests.make_plan(), past, ClientPart(client, 3), 0.0)
+        schedule.begin(0)
+        own = []
+        while (request := schedule.pop(10**18)) is not None:
+            own.append(request.conversation)
+            if spec.streams:
+                request.last_turn, request.ended = True, 1
+                schedule.note_ended(request)
+        found.append(sorted(own))
+    assert found == [[0, 3, 6, 9], [1, 7, 10], [2, 5, 8]]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several clients of one load: forked processes, each with its own engine and its share of the conversations.
+
+All are forked by one process of one machine, so they have one clock and count from one start. Each appends to its own
+file, ``clients/<number>.jsonl``. The files become part of requests.jsonl when all clients have ended, or when a later
+call continues the load. A client that dies is started again and sends what its file does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    OwnershipError,
+    ProcessError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, Interrupt, Interrupted
+
+from .client_report import ClientReport, join_reports
+from .request_log import SCHEMA
+
+FOLDER = "clients"
+#: Seconds between two looks at the clients; deaths of one client that end the load.
+_LOOK, _DEATHS = 0.2, 3
+#: Seconds that clients get to end, and that those of an earlier call get to notice the death of their parent.
+_GRACE = 10.0
+#: Lines that are joined at a time.
+_LINES_AT_ONCE = 1000
+
+#: Takes the reports of a client. Runs one in its process: its number, its file, what interrupts it, its reports.
+SendReport = Callable[[ClientReport], None]
+RunClient = Callable[[int, JsonlAppender, Interrupt, SendReport], None]
+
+
+@dataclass
+class _ClientProcess:
+    """A running client. ``text``: what it has written since its last whole report."""
+
+    reference: ProcessReference
+    reports: int
+    end: int
+    text: bytes = b""
+    report: ClientReport = field(default_factory=ClientReport)
+
+    def read(self) -> None:
+        """Take the reports that have arrived."""
+        while select.select([self.reports], [], [], 0)[0] and (data := os.read(self.reports, 1 << 16)):
+            *lines, self.text = (self.text + data).split(b"\n")
+            if lines:
+                self.report = ClientReport.from_record(json.loads(lines[-1]))
+
+    def close(self) -> None:
+        """Close the pipes."""
+        os.close(self.reports)
+        os.close(self.end)
+
+
+class SeveralClients:
+    """The clients of a load. ``ended``: reports of those that have ended, with their processor time."""
+
+    def __init__(self, point_dir: Path, count: int, run_client: RunClient, close_in_child: Callable[[], None]) -> None:
+        """Prepare the clients.
+
+        Args:
+            point_dir: Directory of the test point.
+            count: Number of clients.
+            run_client: Runs one in its process.
+            close_in_child: Closes what the clients must not keep open: the locked file of requests.
+        """
+        self._folder = point_dir / FOLDER
+        self._count = count
+        self._run_client = run_client
+        self._close_in_child = close_in_child
+        self._running: dict[int, _ClientProcess] = {}
+        self.ended: list[ClientReport] = []
+
+    def run(self, look: Callable[[ClientReport], None]) -> None:
+        """Start the clients, and wait for their end.
+
+        Args:
+            look: Called several times a second with what they have done so far. May raise; the clients end then.
+
+        Raises:
+            ProcessError: A client can't go on, or has died several times.
+        """
+        self._folder.mkdir(exist_ok=True)
+        deaths = [0] * self._count
+        try:
+            for number in range(self._count):
+                self._start(number)
+            while self._running:
+                time.sleep(_LOOK)
+                for number, status in self._reap():
+                    if status == 0:
+                        continue
+                    if error := self.ended[-1].error:
+                        raise ProcessError(f"client {number} of {self._count}: {error}")
+                    deaths[number] += 1
+                    if deaths[number] == _DEATHS:
+                        raise ProcessError(f"client {number} of {self._count} died {_DEATHS} times, last by {status}")
+                    self._start(number)
+                report = self.report
+                look(report)
+                if report.stopped:
+                    break
+        finally:
+            self._end()
+
+    @property
+    def report(self) -> ClientReport:
+        """What all clients have done so far."""
+        return join_reports([*self.ended, *(client.report for client in self._running.values())])
+
+    def _start(self, number: int) -> None:
+        parent = os.getpid()
+
+        def run(report: int, _end: int) -> int:
+            return self._run_child(number, report, parent)
+
+        pid, reports, end = processes.fork_reporting_process(run, self._close_in_child)
+        self._running[number] = _ClientProcess(ProcessReference.of(pid), reports, end)
+
+    def _run_child(self, number: int, report: int, parent: int) -> int:
+        """Run a client in the child; return the exit status. Nothing is printed: stdout is for the parent's result."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        stop = Interrupt(lambda: "" if os.getppid() == parent else "the process that started this client has ended")
+        for ending in ENDING:  # Ctrl-C is for the parent, which ends its clients
+            signal.signal(ending, stop.note if ending == signal.SIGTERM else signal.SIG_IGN)
+
+        def send(state: ClientReport) -> None:
+            try:
+                os.write(report, json.dumps(vars(state)).encode() + b"\n")
+            except OSError as error:
+                raise Interrupted("the process that started this client has ended") from error
+
+        try:
+            log = JsonlAppender(self._folder / f"{number:03d}.jsonl", SCHEMA, "client")
+            try:
+                self._run_client(number, log, stop, send)
+            finally:
+                log.close()
+        except Interrupted:
+            return 0
+        except (SeatrialError, OSError) as error:
+            send(ClientReport(error=str(error)))
+            return 1
+        return 0
+
+    def _reap(self) -> list[tuple[int, int]]:
+        """Return number and exit status of clients that have ended since the last look; a negative one is a signal."""
+        found = []
+        for number, client in list(self._running.items()):
+            client.read()
+            pid, status, used = os.wait4(client.reference.pid, os.WNOHANG)
+            if pid:
+                client.read()
+                client.close()
+                del self._running[number]
+                self.ended.append(replace(client.report, open=0, cpu=used.ru_utime + used.ru_stime))
+                found.append((number, os.waitstatus_to_exitcode(status)))
+        return found
+
+    def _end(self) -> None:
+        """End the clients that still run: each records its open requests."""
+        for number, deadline in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, processes.KILLED)):
+            for client in self._running.values():
+                os.kill(client.reference.pid, number)
+            until = time.monotonic() + deadline
+            while self._running and time.monotonic() < until:
+                self._reap()
+                time.sleep(0.01)
+
+
+def join_client_files(point_dir: Path, log: JsonlAppender, take: Callable[[dict[str, Any]], None]) -> None:
+    """Append what clients have recorded to requests.jsonl, and delete their files.
+
+    A call that dies meanwhile is no harm: the next one appends the same lines again, which say the same.
+
+    Args:
+        point_dir: Directory of the test point.
+        log: Its file of requests.
+        take: Called with each record.
+
+    Raises:
+        OwnershipError: A client of an earlier call still writes after some seconds.
+    """
+    folder = point_dir / FOLDER
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.glob("*.jsonl")):
+        _await_free(path)
+        rows = []
+        for record in files.read_lines(path):
+            take(record)
+            rows.append(files.encode(record))
+            if len(rows) == _LINES_AT_ONCE:
+                log.write_rows(rows)
+                rows = []
+        log.write_rows(rows)
+    log.sync()
+    for path in folder.glob("*.jsonl"):
+        path.unlink()
+    folder.rmdir()
+
+
+def _await_free(path: Path) -> None:
+    """Wait until no client has a file open, and cut off a torn last line."""
+    deadline = time.monotonic() + _GRACE
+    while True:
+        try:
+            JsonlAppender(path, SCHEMA, "client").close()
+            return
+        except OwnershipError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK)
