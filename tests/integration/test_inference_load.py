@@ -107,7 +107,7 @@ def test_an_answer_that_breaks_is_recorded_with_its_cause(
     servers: ModelServers, point: Path, monkeypatch, faults: str, outcome: str, cause: str, words: str
 ) -> None:
     # The first request, which is not counted, would show the error already.
-    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: 0.0)
     result = support.send(point, servers.urls, count=10, arrival=OPEN, headers={"X-Simulate": faults})
     for row, truth in join(servers, point, 10):
         assert (row["outcome"], row["cause"]) == (outcome, cause), row
@@ -119,7 +119,7 @@ def test_an_answer_that_breaks_is_recorded_with_its_cause(
 def test_a_refused_request_is_sent_again_after_the_time_that_the_server_names(
     servers: ModelServers, point: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: 0.0)
     headers = {"X-Simulate": "status=429,retry_after=1,times=1"}
     support.send(point, servers.urls, count=6, arrival=OPEN, retries=2, headers=headers)
     for row, truth in join(servers, point, 6):
@@ -386,7 +386,7 @@ def open_files_of(pid: int) -> list[str]:
 
 
 def test_a_request_without_an_answer_ends_after_its_timeout(servers: ModelServers, point: Path, monkeypatch) -> None:
-    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: None)
+    monkeypatch.setattr(support.inference_load.ServerProbe, "try_request", lambda *_: 0.0)
     headers = {"X-Simulate": "stall_after=1,stall_ms=3000"}
     support.send(point, servers.urls, count=3, arrival=OPEN, timeout=0.5, headers=headers)
     rows = support.read_rows(point, "request")

@@ -492,8 +492,10 @@ def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder
     assert state_of_the_machine() == before
     points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
     for replicas, point in enumerate(points, 1):
-        (ready,) = (kpi for kpi in files.read_json(point / "kpis.json")["kpis"] if kpi["name"] == "time_to_ready")
+        kpis = {kpi["name"]: kpi for kpi in files.read_json(point / "kpis.json")["kpis"]}
+        ready = kpis["time_to_ready"]
         low, high = ready["interval"]
+        assert 0 < kpis["first_request"]["value"] < 30
         assert 0 < low <= ready["value"] <= high and ready["simulated"] == (preset != "light_model")
         rows = [row for row in files.read_lines(point / "requests.jsonl") if row["type"] == "request"]
         assert rows and all(row["outcome"] == "succeeded" for row in rows)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def write_requests(
     steps: Iterable[tuple[float, float]] = (),
     simulated: bool = True,
     ended: bool = True,
+    first_tokens: Sequence[float] = (),
 ) -> Path:
     """Write plan.jsonl and requests.jsonl of a point. steps: (requests per second, seconds) of a load in steps."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,8 +89,10 @@ def write_requests(
         for index, offset in enumerate(offsets)
     ]
     anchor = {"wall": START, "monotonic": 100.0, "boot": "b"}
-    session = {"type": "session", "schema": "requests/1", "run": RUN, "point": folder.name, "anchor": anchor, "pid": 1}
-    lines = [{**session, "simulated": simulated}, {"type": "start", "at": START}, *records]
+    session: dict[str, Any] = {"type": "session", "schema": "requests/1", "run": RUN, "point": folder.name}
+    session |= {"anchor": anchor, "pid": 1}
+    session |= {"simulated": simulated, "first_tokens": list(first_tokens)}
+    lines = [session, {"type": "start", "at": START}, *records]
     last = max((line.get("ended") or START for line in lines), default=START)
     lines += [{"type": "end", "at": last + 1, "reason": "done"}] if ended else []
     for name, written in (("plan.jsonl", [head, *rows]), ("requests.jsonl", lines)):

@@ -188,10 +188,15 @@ LOAD: dict[str, dict[str, Any]] = {
     # Requests to inference servers: one line when each was sent, and one when it has ended.
     "requests/1": json_line_schema(
         {
-            # simulated: whether the servers say that they are
+            # simulated: whether the servers say that they are. first_tokens: seconds until the first token of the first
+            # request of each server, which is not counted
             "session": {
                 **SESSION,
-                "properties": {**SESSION["properties"], "simulated": TRUTH},
+                "properties": {
+                    **SESSION["properties"],
+                    "simulated": TRUTH,
+                    "first_tokens": {"type": "array", "items": {"type": "number"}},
+                },
             },
             "start": object_schema({"at": MOMENT}),  # origin of the plan's offsets
             # of a search for the capacity: its first request, and its requests per second

@@ -48,7 +48,11 @@ _WARM_UP_STREAMS = 8
 
 @dataclass
 class _Call:
-    """What one call of a load works with. ``past``: what earlier calls have sent."""
+    """What one call of a load works with. ``past``: what earlier calls have sent.
+
+    session: further keys of its first line: whether the servers are simulated, and the seconds until the first token of
+    the first request of each.
+    """
 
     servers: list[InferenceServer]
     plan: WorkloadPlan
@@ -56,6 +60,7 @@ class _Call:
     clock: MonotonicWallClock
     log: JsonlAppender
     stop: signals.Interrupt
+    session: dict[str, Any]
 
 
 class InferenceLoad:
@@ -93,20 +98,23 @@ class InferenceLoad:
                 servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
                 probe = ServerProbe(self.bodies, spec.limits, stop.check)
                 self.requests.models, simulated = choose_models(probe, servers, self.requests.models)
-                for server in servers:
+                first = [
                     probe.try_request(server, self.requests.make_warm_up_request(server.number, 0))
+                    for server in servers
+                ]
                 plan = self.requests.make_plan()
                 workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
                 clock = MonotonicWallClock.resume(past.anchor or {})
-                call = _Call(servers, plan, past, clock, log, stop)
-                session = session_line(replica_watch.SCHEMA, spec.run, spec.point, clock)
+                session = {"simulated": simulated, "first_tokens": [round(seconds, 6) for seconds in first]}
+                call = _Call(servers, plan, past, clock, log, stop, session)
                 path = spec.point_dir / replica_watch.FILE
-                with replica_watch.watch_replicas(spec.pods, path, session, log.close):
-                    return self._run(call, probe, simulated, began)
+                watch = session_line(replica_watch.SCHEMA, spec.run, spec.point, clock)
+                with replica_watch.watch_replicas(spec.pods, path, watch, log.close):
+                    return self._run(call, probe, began)
         finally:
             log.close()
 
-    def _run(self, call: _Call, probe: ServerProbe, simulated: bool, began: float) -> dict[str, Any]:
+    def _run(self, call: _Call, probe: ServerProbe, began: float) -> dict[str, Any]:
         spec, clock, past, log = self.spec, call.clock, call.past, call.log
         engine = self._make_engine(call)
         try:
@@ -116,7 +124,7 @@ class InferenceLoad:
             anonymous = replace(probe, bodies=self.bodies.without_headers())
             probes = [probe if (one.authority, one.tls is None) in origins else anonymous for one in sources]
             before = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
-            log.write({**session_line(SCHEMA, spec.run, spec.point, clock), "simulated": simulated})
+            log.write({**session_line(SCHEMA, spec.run, spec.point, clock), **call.session})
             self.total, sent = len(call.plan.workloads), len(past.sent)
             reason, wall = "failed", time.monotonic()
             offset = 0.0 if spec.search else self._offset_of_now(call.plan, past)
@@ -145,7 +153,9 @@ class InferenceLoad:
         if total.sent or not path.exists():  # a call that sends nothing more shows nothing of the servers
             files.write_json(path, metrics)
         result = self._result(call, reports, wall)
-        result.update({"warm_up": warm, "simulated": simulated, "seconds": round(time.monotonic() - began, 3)})
+        result.update(
+            {"warm_up": warm, "simulated": call.session["simulated"], "seconds": round(time.monotonic() - began, 3)}
+        )
         self.progress.say(result["msg"])
         if total.stopped:
             raise AccessError(f"the load was stopped, because {total.stopped}. So far: {result['msg']}")

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from .inference_request import SUCCEEDED, InferenceRequest
+from .inference_request import SECOND, SUCCEEDED, InferenceRequest
 from .request_bodies import RequestBodies
 from .request_connection import InferenceServer
 from .request_engine import EngineLimits, RequestEngine
@@ -47,11 +47,14 @@ class ServerProbe:
             raise AccessError(_without_answer(server, request))
         return request
 
-    def try_request(self, server: InferenceServer, request: InferenceRequest) -> None:
-        """Send a request as those of the load. Raises AccessError or InputError if it does not succeed."""
+    def try_request(self, server: InferenceServer, request: InferenceRequest) -> float:
+        """Send a request as those of the load, and return the seconds until its first token.
+
+        Raises AccessError or InputError if it does not succeed.
+        """
         self._exchange(server, request, self.bodies.encode, self.limits.timeout)
         if request.outcome == SUCCEEDED:
-            return
+            return (request.answer.times[0] - request.due) / SECOND
         where = f"{server.url}: the first request, to model '{request.model}'"
         if not request.http.status:
             raise AccessError(_without_answer(server, request))

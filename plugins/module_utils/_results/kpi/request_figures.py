@@ -28,7 +28,8 @@ class RequestFigures:
     after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
     load, in seconds after its start. deployment: as in deployment.json, empty for servers that the run did not deploy.
     steps: first index and rate of each step of a search for the capacity. scale: changes of the number of servers as in
-    scale.jsonl, with times in seconds after the start of the load.
+    scale.jsonl, with times in seconds after the start of the load. first_requests: seconds until the first token of the
+    first request of each server, before the load.
     """
 
     columns: Mapping[str, Any]
@@ -40,6 +41,7 @@ class RequestFigures:
     deployment: Mapping[str, Any] = field(default_factory=dict)
     steps: Sequence[tuple[int, float]] = ()
     scale: Sequence[Mapping[str, Any]] = ()
+    first_requests: Sequence[float] = ()
 
 
 def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
@@ -75,6 +77,7 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         request_reader.read_deployment(folder),
         read.steps,
         _scale_after_start(request_reader.read_scale(folder, read), read.started),
+        (read.sessions[0].get("first_tokens") or ()) if read.sessions else (),
     )
 
 

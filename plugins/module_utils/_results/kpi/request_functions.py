@@ -365,18 +365,3 @@ def _server_increase(servers: Sequence[Mapping[str, Any]], name: str) -> float:
             if series.partition("{")[0] == name and amount is not None:
                 total += float(amount) - float(before.get(series) or 0.0)
     return total
-
-
-@kpi_function
-def time_to_ready(data: PointData) -> KpiValue:
-    """The time from applying the servers' objects until all servers answered, in seconds; its bounds are two looks."""
-    deployment = needed_requests(data).deployment
-    if not deployment:
-        return KpiValue(None, 0, 0, note="the run did not deploy the servers", inapplicable=True)
-    stages: Mapping[str, Sequence[float]] = deployment.get("stages") or {}
-    if not stages:
-        return KpiValue(None, 0, 0, note="the servers were there already, those of an earlier point or attempt")
-    low, high = stages["answers"]
-    before = [f"{stage} {formats.format_duration(sum(stages[stage]) / 2)}" for stage in stages if stage != "answers"]
-    note = f"after: {', '.join(before)}"
-    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, **data.provenance(LAST))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""KPI functions over the number of inference servers during a load: how fast an autoscaler follows a load that rises.
+"""KPI functions over inference servers: until new ones answer, and how an autoscaler follows a load that rises.
 
 The load rises at the begin of the last step with a higher rate before more servers are wanted; a load without steps
 rises when it begins. Each time lies between two looks at the cluster.
@@ -16,12 +16,14 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from .point_data import INTENDED, KpiValue, NoFigure, PointData, kpi_function
-from .request_functions import LAST, needed_requests, requests_within_slo
+from .request_functions import FIRST, LAST, needed_requests, requests_within_slo
 
 #: A change of the number of servers: (seconds after the start of the load: the look before, the look after), count.
 Step = tuple[tuple[float, float], int]
 #: Stages of the first new pod, in their order.
 POD_STAGES = ("created", "scheduled", "started", "ready")
+#: Stage of the first answer after there was no server.
+FIRST_ANSWER = "first_token"
 #: Seconds without a successful look after which nobody knows how the servers followed.
 LONGEST_BLIND = 3.0
 Bounds = tuple[float, float]
@@ -157,14 +159,33 @@ def missed_meanwhile(data: PointData, scale: ScaleUp) -> tuple[int, int]:
     return int((meanwhile & ~kept).sum()), int(meanwhile.sum())
 
 
+def _first_answer_from_zero(data: PointData, scale: ScaleUp) -> KpiValue:
+    """Return the time from the rise of the load until the first token of a request that was due after it.
+
+    It is known whose answer it is only if no server was ready when the load rose.
+    """
+    if _count_at(ready_servers(watched_changes(data)), scale.began):
+        note = "answers do not say which server they come from, and one was ready when the load rose"
+        return KpiValue(None, 0, 0, note=note, inapplicable=True)
+    due, first = data.stage_bounds(INTENDED)[0], data.stage_midpoints(FIRST)
+    moments = first[(due >= scale.began) & ~data.np.isnan(first)]
+    if not len(moments):
+        waited = max(0.0, data.end - data.start - scale.began)
+        return KpiValue(None, 0, 1, note="no request was answered", at_least=waited, **data.provenance(FIRST))
+    return KpiValue(float(moments.min()) - scale.began, 1, 1, **data.provenance(FIRST))
+
+
 @kpi_function
 def scale_up_time(data: PointData, stage: str) -> KpiValue:
     """Seconds from when the load rose until ``stage`` was first reached: desired (more servers were wanted), created,
     scheduled, started and ready (the first new pod), or all_ready (as many as were wanted at most). Its bounds are two
-    looks."""
-    if stage not in ("desired", *POD_STAGES, "all_ready"):
-        raise formats.unknown_value("stage", stage, ("desired", *POD_STAGES, "all_ready"))
+    looks. Or until the first_token of a server, if none was ready when the load rose."""
+    known = ("desired", *POD_STAGES, FIRST_ANSWER, "all_ready")
+    if stage not in known:
+        raise formats.unknown_value("stage", stage, known)
     scale = find_scale_up(data)
+    if stage == FIRST_ANSWER:
+        return _first_answer_from_zero(data, scale)
     provenance = data.provenance(LAST)
     if stage not in scale.stages:
         if stage != "all_ready":
@@ -209,3 +230,41 @@ def most_servers(data: PointData) -> KpiValue:
     most = max((count for _bounds, count in ready), default=0)
     wanted = max((count for _bounds, count in desired_servers(changes)), default=most)
     return KpiValue(float(most), 1, 1, note=f"{wanted:,} were wanted at most", **data.provenance(LAST))
+
+
+def _stages_of_new_servers(data: PointData) -> Mapping[str, Sequence[float]]:
+    """Return the stages of the servers that the run deployed at this point. Raises NoFigure if there are none."""
+    deployment = needed_requests(data).deployment
+    if not deployment:
+        raise NoFigure(KpiValue(None, 0, 0, note="the run did not deploy the servers", inapplicable=True))
+    stages: Mapping[str, Sequence[float]] = deployment.get("stages") or {}
+    if not stages:
+        note = "the servers were there already, those of an earlier point or attempt"
+        raise NoFigure(KpiValue(None, 0, 0, note=note))
+    return stages
+
+
+@kpi_function
+def first_request_time(data: PointData) -> KpiValue:
+    """The time to the first token of the first request to servers that the run deployed at this point, in seconds.
+
+    Of several URLs, which get their first requests one after the other, the longest.
+    """
+    _stages_of_new_servers(data)
+    seconds = needed_requests(data).first_requests
+    if not seconds:
+        return KpiValue(None, 0, 0, note="an earlier version of the collection did not record it")
+    note = "one request before the load and the warm-up"
+    if len(seconds) > 1:
+        note = f"the longest of {len(seconds):,} servers; {note} to each"
+    return KpiValue(max(seconds), len(seconds), len(seconds), note=note, **data.provenance(LAST))
+
+
+@kpi_function
+def time_to_ready(data: PointData) -> KpiValue:
+    """The time from applying the servers' objects until all servers answered, in seconds; its bounds are two looks."""
+    stages = _stages_of_new_servers(data)
+    low, high = stages["answers"]
+    before = [f"{stage} {formats.format_duration(sum(stages[stage]) / 2)}" for stage in stages if stage != "answers"]
+    note = f"after: {', '.join(before)}"
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), note=note, **data.provenance(LAST))

@@ -328,6 +328,29 @@ def test_metrics_of_servers_whose_number_followed_the_load_are_no_figure(tmp_pat
     assert kpis["server_ttft_mean"]["value"] is None
 
 
+@pytest.mark.parametrize(
+    ("stages", "seconds", "value", "note"),
+    [
+        ({"answers": [3.0, 3.2]}, [0.4], 0.4, "one request before the load"),
+        ({"answers": [3.0, 3.2]}, [0.4, 0.7, 0.2], 0.7, "the longest of 3 servers"),
+        ({"answers": [3.0, 3.2]}, [], None, "an earlier version"),
+        ({}, [0.4], None, "the servers were there already"),
+    ],
+)
+def test_the_first_request_is_a_figure_only_of_new_servers(tmp_path, stages, seconds, value, note):
+    folder = tmp_path / "points" / "001"
+    folder.mkdir(parents=True)
+    (folder / "deployment.json").write_text(json.dumps({"stages": stages}))
+    kpis, _answer = figures(tmp_path, *steady(), first_tokens=seconds)
+    assert kpis["first_request"]["value"] == value and note in kpis["first_request"]["note"]
+    assert kpis["time_to_ready"]["value"] == (pytest.approx(3.1) if stages else None)
+
+
+def test_servers_that_the_run_did_not_deploy_have_no_first_request(tmp_path):
+    kpis, _answer = figures(tmp_path, *steady(), first_tokens=[0.4])
+    assert "first_request" not in kpis and "time_to_ready" not in kpis
+
+
 def test_without_an_objective_nothing_is_compared_with_it(tmp_path):
     kpis, _answer = figures(tmp_path, *steady(), settings="serving_slo: {}\n")
     assert kpis["goodput"]["value"] is None and "set serving_slo" in kpis["goodput"]["note"]

@@ -79,6 +79,17 @@ def test_the_stages_count_from_the_rise_of_the_load_and_lie_between_two_looks(tm
     ]
 
 
+def test_the_first_answer_after_a_rise_is_measured_if_no_server_was_ready(tmp_path: Path) -> None:
+    none = [desired(0, -0.1, None)]
+    new = [desired(1, 20.4, 20.2), *(pod("a", stage, 20.8, 20.6) for stage in ("created", "scheduled", "started"))]
+    kpis, _answer = measured(tmp_path / "zero", [*none, *new, pod("a", "ready", 21.4, 21.2)])
+    # The request that is due when the load rises, at 20 s, waits in these files for 0.1 s only.
+    assert kpis["scale_up_first_token"]["value"] == pytest.approx(0.1, abs=1e-4)
+    assert kpis["scale_up_ready"]["interval"] == pytest.approx([1.2, 1.4])
+    kpis, _answer = measured(tmp_path / "one", [*OLD, *NEW])
+    assert "scale_up_first_token" not in kpis
+
+
 def test_servers_that_are_never_all_ready_give_a_lower_bound(tmp_path: Path) -> None:
     kpis, answer = measured(tmp_path, [*OLD, *NEW])
     ready = kpis["scale_up_all_ready"]
