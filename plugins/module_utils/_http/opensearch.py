@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import checked_object
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from .http_client import HttpClient, HttpPolicy
@@ -71,6 +72,4 @@ class OpenSearchClient:
             )
         except HttpRefused as error:
             raise AccessError(f"{self._name}{path}: {error.status} {error.reply.text[:2000]}") from error
-        if not isinstance(answer, dict):
-            raise AccessError(f"{self._name}{path}: the answer is not a JSON object")
-        return answer
+        return checked_object(f"{self._name}{path}", answer)

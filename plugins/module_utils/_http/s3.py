@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
@@ -270,7 +273,14 @@ class S3Prefix:
 def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterator[dict[str, Any]]:
     """Yield the pages of the objects below a prefix. Raises AccessError for more than the client reads."""
     pages = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **more)
-    return limited_pages(f"s3://{bucket}/{prefix}", pages)
+    where = f"s3://{bucket}/{prefix}"
+    for page in limited_pages(where, pages):
+        with expect_documented_form(where, page):
+            for entry in page.get("Contents") or ():
+                entry.update({key: entry[key] for key in ("Key", "Size", "LastModified")})
+            for entry in page.get("CommonPrefixes") or ():
+                entry.update(Prefix=entry["Prefix"])
+        yield page
 
 
 def file_checksum_for_s3(path: Path, part_size: int = 0) -> str:

@@ -11,9 +11,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -145,7 +149,10 @@ class Client:
             if wait is None or attempt == _TRIES:
                 break
             time.sleep(min(1.0 if (seconds := formats.parse_whole_number(wait)) is None else seconds, _LONGEST_PAUSE))
-        return self.parsed(reply, f"{method} {path}")
+        document = self.parsed(reply, f"{method} {path}")
+        if document is not None and not isinstance(document, dict):
+            raise ApiError(f"{method} {path}: the reply of {self.access.server} is no list and no object")
+        return document
 
     def parsed(self, reply: ApiReply, what: str) -> Any:
         """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 300 and above.
@@ -191,9 +198,11 @@ class Client:
         return self.kind(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
 
     def _discover(self, api_version: str) -> list[ServedKind]:
-        base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        base = quote(f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
         try:
-            kinds = discovery.kinds_in_resource_list(api_version, self.request("GET", base)["resources"])
+            document = self.request("GET", base)
+            with expect_documented_form(f"GET {base} at {self.access.server}", document):
+                kinds = discovery.kinds_in_resource_list(api_version, document["resources"])
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -208,14 +217,16 @@ class Client:
         kinds: list[ServedKind] = []
         for base in ("/api", "/apis"):
             document = self.request("GET", base, accept=discovery.AGGREGATED)
-            if document.get("kind") == "APIGroupDiscoveryList":
-                kinds += discovery.kinds_of_aggregated(document)
-                continue
-            versions = document.get("versions") or [
-                group["preferredVersion"]["groupVersion"] for group in document.get("groups") or []
-            ]
-            for version in versions:
-                kinds += self._discover(version)
+            with expect_documented_form(f"GET {base} at {self.access.server}", document):
+                if document.get("kind") == "APIGroupDiscoveryList":
+                    kinds += discovery.kinds_of_aggregated(document)
+                    continue
+                versions = document.get("versions") or [
+                    group["preferredVersion"]["groupVersion"] for group in document.get("groups") or []
+                ]
+                names = [str(version) for version in versions]
+            for name in names:
+                kinds += self._discover(name)
         return kinds
 
     # Objects
@@ -247,7 +258,9 @@ class Client:
     ) -> dict[str, Any] | None:
         """Return an object, None if there is none of that name."""
         try:
-            return self.request("GET", kind.path(namespace, name), accept=METADATA if metadata_only else JSON)
+            path = kind.path(namespace, name)
+            found = self.request("GET", path, accept=METADATA if metadata_only else JSON)
+            return checked_resource(f"GET {path} at {self.access.server}", found)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -294,7 +307,8 @@ class Client:
             )
             if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
                 raise ApiError(f"GET {kind.path(namespace)}: the reply of {self.access.server} is no list")
-            page["items"] = page.get("items") or []
+            what = f"GET {kind.path(namespace)} at {self.access.server}"
+            page["items"] = [checked_resource(what, item) for item in checked_objects(what, page.get("items") or [])]
             yield page
             query["continue"] = page["metadata"].get("continue")
             if not query["continue"]:
@@ -327,6 +341,14 @@ class Client:
                 if error.status != 410 or attempt == 2:
                     raise
         raise AssertionError  # not reached
+
+
+def checked_resource(what: str, resource: Any) -> dict[str, Any]:
+    """Return an object of an API server, which has metadata with a name. Raises AccessError for another document."""
+    with expect_documented_form(what, resource):
+        if not isinstance(resource["metadata"]["name"], str):
+            raise TypeError("the name of an object is text")
+    return dict(resource)
 
 
 def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:

@@ -26,11 +26,10 @@ class ServedKind:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of a collection (no ``name``), of all namespaces (no ``namespace``), or of one object."""
-        base = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
-        parts = [base]
+        parts = [quote(f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}")]
         if self.namespaced and namespace:
             parts.append(f"namespaces/{quote(namespace, safe='')}")
-        parts.append(self.resource)
+        parts.append(quote(self.resource))
         if name:
             parts.append(quote(name, safe=""))
         if subresource:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
@@ -82,18 +83,20 @@ class WatchConnection:
 def watch_events(watch: WatchConnection) -> Iterator[dict[str, Any]]:
     """Yield a watch's events as dictionaries ``{type, object}``, bookmarks included.
 
-    Raises ApiError for an ERROR event (status 410: list again), Broken.
+    Raises ApiError for an ERROR event (status 410: list again), Broken, AccessError for a line that is no event.
     """
     for _at, line in watch.lines():
         event = json.loads(line)
-        if event.get("type") == "ERROR":
-            raise error_from_watch_event(event)
+        with expect_documented_form("a line of a watch", event):
+            if event["type"] == "ERROR":
+                raise error_from_watch_event(event)
+            str(event["object"]["metadata"]["resourceVersion"])
         yield event
 
 
 def error_from_watch_event(event: dict[str, Any]) -> ApiError:
     """Return the error of an ERROR event."""
-    status = event.get("object") or {}
+    status = event["object"] if isinstance(event.get("object"), dict) else {}
     return ApiError(f"watch: {status.get('message')}", int(status.get("code") or 0), str(status.get("reason") or ""))
 
 

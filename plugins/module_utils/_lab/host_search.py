@@ -294,7 +294,7 @@ def machine_types(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         memory = sum(module.get("size_gb") or 0 for module in host.get("memory") or ())
         if not cpu or not memory:
             continue
-        model = str(host["model"])
+        model = str(host.get("model") or "")
         known = sizes.get(model, {"cpu": cpu, "memory": memory})
         sizes[model] = {"name": model, "cpu": min(cpu, known["cpu"]), "memory": min(memory, known["memory"])}
     return list(sizes.values())

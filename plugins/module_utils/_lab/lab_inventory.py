@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import host_search, lease_lookup, quads_errors, times
@@ -76,7 +77,8 @@ def _fetch_inventory_file(client: QuadsClient, url: str) -> list[InventoryNode]:
     body = reply.body
     if not isinstance(body, Mapping) or not isinstance(body.get("nodes"), list):
         raise quads_errors.InventoryStale(f"{url} is not an inventory: {reply.explanation[:80]}")
-    return [InventoryNode.from_json(node) for node in body["nodes"]]
+    with expect_documented_form(url, body["nodes"]):
+        return [InventoryNode.from_json(node) for node in body["nodes"]]
 
 
 def why_stale(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: str) -> str:

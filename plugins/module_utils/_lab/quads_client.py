@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     Exchange,
@@ -30,9 +34,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 )
 
 from . import quads_errors, times
-from .quads_records import CloudAssignment, HostSchedule
+from .quads_records import CloudAssignment, HostSchedule, checked_host_record
 
 API = "/api/v3"
+Record = TypeVar("Record", CloudAssignment, HostSchedule)
 #: Statuses of refusals whose meaning this client decides. 429 is not one of them: the request is sent again.
 REFUSALS = frozenset(range(300, 500)) - {429}
 
@@ -166,6 +171,15 @@ class QuadsClient(HttpClient):
             raise AccessError(f"GET {path}: {self.url} does not answer as a QUADS server does: {str(body)[:120]}")
         return body
 
+    def _objects(self, path: str, *query: tuple[str, str], keys: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        """Return a list of objects that have ``keys``."""
+        documents = checked_objects(f"GET {path}", self._list(path, *query))
+        with expect_documented_form(f"GET {path}", documents):
+            for document in documents:
+                for key in keys:
+                    document[key] = str(document[key])
+        return documents
+
     def log_in(self) -> None:
         """Get a token for user and password. Raises BadCredentials."""
         self._token = ""
@@ -210,15 +224,19 @@ class QuadsClient(HttpClient):
         path: str,
         body: Mapping[str, Any],
         what: str,
+        read: Callable[[Any], Record],
         before: Callable[[], None] = lambda: None,
         unsent: Callable[[], None] = lambda: None,
-    ) -> HttpReply:
-        """Send a POST request that must not be sent twice. Raises Unsure if its outcome is unknown.
+    ) -> tuple[Record, HttpReply]:
+        """Send a POST request that must not be sent twice; return what it made, and the answer.
+
+        Raises Unsure if its outcome is unknown.
 
         Args:
             path: The path.
             body: The document.
             what: The request in messages.
+            read: Reads the document of the answer.
             before: Called each time right before it is sent, which may be long after this call if the login takes long.
             unsent: Called if it certainly failed: an interrupt, an unreachable server, a refused token.
         """
@@ -254,9 +272,11 @@ class QuadsClient(HttpClient):
             raise quads_errors.Unsure(str(error), error.status, error.explanation, over=error.status == 500) from error
         if reply.status >= 300:
             raise _error_from_refused_reply(what, reply)
-        if not isinstance(reply.body, Mapping) or "id" not in reply.body:
-            raise quads_errors.Unsure(f"{what}: invalid answer: {reply.explanation}", reply.status, reply.explanation)
-        return reply
+        try:
+            with expect_documented_form(what, reply.body):
+                return read(reply.body), reply
+        except AccessError as error:
+            raise quads_errors.Unsure(f"{error}: {reply.explanation}", reply.status, reply.explanation) from error
 
     # Calls of a tenant
 
@@ -267,12 +287,12 @@ class QuadsClient(HttpClient):
         unsent: Callable[[], None] = lambda: None,
     ) -> CloudAssignment:
         """POST /assignments/self, once. ``before``: called right before; ``unsent``: called if it certainly failed."""
-        return CloudAssignment.from_json(self._once("/assignments/self", body, "take a cloud", before, unsent).body)
+        return self._once("/assignments/self", body, "take a cloud", CloudAssignment.from_json, before, unsent)[0]
 
     def schedule(self, cloud: str, host: str) -> HostSchedule:
         """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
-        reply = self._once("/schedules", {"cloud": cloud, "hostname": host}, f"take {host}")
-        row = HostSchedule.from_json(reply.body)
+        asked = {"cloud": cloud, "hostname": host}
+        row, reply = self._once("/schedules", asked, f"take {host}", HostSchedule.from_json)
         self.learn_offset(times.server_utc_offset(row.start, reply.date))
         return row
 
@@ -328,52 +348,62 @@ class QuadsClient(HttpClient):
 
     def assignments(self, *query: tuple[str, str]) -> list[CloudAssignment]:
         """Return assignments by owner, activity, description …"""
-        return [CloudAssignment.from_json(document) for document in self._list("/assignments", *query)]
+        documents = self._objects("/assignments", *query)
+        with expect_documented_form("GET /assignments", documents):
+            return [CloudAssignment.from_json(document) for document in documents]
 
     def assignment(self, number: int) -> CloudAssignment | None:
         """Return one assignment, None if the server has none of this number."""
         reply = self.get(f"/assignments/{number}", known=(400, 404))
-        return CloudAssignment.from_json(reply.body) if reply.status == 200 else None
+        with expect_documented_form(f"GET /assignments/{number}", reply.body):
+            return CloudAssignment.from_json(reply.body) if reply.status == 200 else None
 
     def active_in(self, cloud: str) -> CloudAssignment | None:
         """Return the active assignment of a cloud."""
-        reply = self.get(f"/assignments/active/{quote(cloud)}", known=(400, 404))
-        return CloudAssignment.from_json(reply.body) if reply.status == 200 and reply.body else None
+        path = f"/assignments/active/{quote(cloud)}"
+        reply = self.get(path, known=(400, 404))
+        with expect_documented_form(f"GET {path}", reply.body):
+            return CloudAssignment.from_json(reply.body) if reply.status == 200 and reply.body else None
 
     def current(self, **query: str) -> list[HostSchedule]:
         """Return the schedules that run now, of a ``host`` or a ``cloud``."""
-        return [HostSchedule.from_json(document) for document in self._list("/schedules/current", *query.items())]
+        documents = self._objects("/schedules/current", *query.items())
+        with expect_documented_form("GET /schedules/current", documents):
+            return [HostSchedule.from_json(document) for document in documents]
 
     def host(self, name: str) -> dict[str, Any] | None:
         """Return the lab's record of a host, None if there is none of this name."""
-        reply = self.get(f"/hosts/{quote(name)}", known=(400, 404))
-        return dict(reply.body) if reply.status == 200 else None
+        path = f"/hosts/{quote(name)}"
+        reply = self.get(path, known=(400, 404))
+        return checked_host_record(f"GET {path}", reply.body) if reply.status == 200 else None
 
     def hosts(self, *query: tuple[str, str]) -> list[dict[str, Any]]:
         """Return the lab's records of hosts."""
-        return self._list("/hosts", *query)
+        return [checked_host_record("GET /hosts", host) for host in self._objects("/hosts", *query, keys=("name",))]
 
     def models(self) -> dict[str, int]:
         """Return how many hosts of each model the lab has."""
         body = self.get("/hosts", ("group_by", "model")).body
-        return {str(name): int(count) for name, count in body.items()} if isinstance(body, Mapping) else {}
+        with expect_documented_form("GET /hosts", body):
+            return {str(name): int(count) for name, count in body.items()} if isinstance(body, Mapping) else {}
 
     def free_clouds(self) -> list[str]:
         """Return the names of clouds that nobody holds."""
-        return [str(cloud["name"]) for cloud in self._list("/clouds/free")]
+        return [cloud["name"] for cloud in self._objects("/clouds/free", keys=("name",))]
 
     def free_vlans(self) -> list[dict[str, Any]]:
         """Return the free public VLANs."""
-        return self._list("/vlans/free")
+        return self._objects("/vlans/free")
 
     def moves(self) -> list[dict[str, Any]]:
         """Return the hosts that have to move: host, current, new."""
-        return self._list("/moves")
+        return self._objects("/moves", keys=("host", "current"))
 
     def progress(self, cloud: str) -> list[dict[str, Any]]:
         """Return the progress of each host of a cloud; empty on servers without this call."""
         reply = self.get("/moves/progress", ("cloud", cloud), known=(400, 404))
-        return list(reply.body) if reply.status == 200 and isinstance(reply.body, list) else []
+        rows = reply.body if reply.status == 200 and isinstance(reply.body, list) else []
+        return [row for row in checked_objects("GET /moves/progress", rows) if isinstance(row.get("host"), str)]
 
     def file(self, url: str) -> HttpReply | None:
         """Return a file of a web server, None if it does not exist (yet)."""

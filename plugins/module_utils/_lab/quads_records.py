@@ -12,6 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from . import times
@@ -21,6 +25,10 @@ _FORM = re.compile(
     rf"(?:^|\s)lease=(?P<id>{LEASE_ID}) part=(?P<part>\d{{1,4}})/(?P<parts>\d{{1,4}}) "
     r"at=(?P<at>\d{8}T\d{4}Z)(?=\s|$)"
 )
+#: Parts of a host, in its record.
+HOST_PARTS = ("interfaces", "disks", "memory", "processors")
+#: Numbers of parts, which are compared and added up.
+NUMBERS = ("count", "cores", "size_gb", "threads")
 _AT = "%Y%m%dT%H%MZ"
 
 
@@ -93,7 +101,7 @@ class CloudAssignment:
     @property
     def vlan_number(self) -> int | None:
         """The number of the public VLAN; ``vlan_id`` of the assignment itself is a key of the database."""
-        return int(self.vlan["vlan_id"]) if self.vlan else None
+        return self.vlan["vlan_id"] if self.vlan else None
 
     @classmethod
     def from_json(cls, view: Mapping[str, Any]) -> CloudAssignment:
@@ -110,7 +118,7 @@ class CloudAssignment:
             provisioned=bool(view.get("provisioned")),
             validated=bool(view.get("validated")),
             self_schedule=bool(view.get("is_self_schedule")),
-            vlan=dict(view["vlan"]) if view.get("vlan") else None,
+            vlan={**view["vlan"], "vlan_id": int(view["vlan"]["vlan_id"])} if view.get("vlan") else None,
         )
 
 
@@ -141,6 +149,17 @@ class HostSchedule:
             start=str(view.get("start") or ""),
             end=str(view.get("end") or ""),
         )
+
+
+def checked_host_record(what: str, record: Any) -> dict[str, Any]:
+    """Return the lab's record of a host; interfaces have a name and an address. Raises AccessError for another one."""
+    checked_object(what, record, HOST_PARTS)
+    with expect_documented_form(what, record):
+        for interface in record.get("interfaces") or ():
+            interface.update(name=str(interface["name"]), mac_address=str(interface["mac_address"]))
+        for part in (part for kind in HOST_PARTS for part in record.get(kind) or ()):
+            part.update({key: int(part[key]) for key in NUMBERS if part.get(key)})
+    return dict(record)
 
 
 def earliest_active_schedule(rows: Iterable[HostSchedule]) -> HostSchedule | None:

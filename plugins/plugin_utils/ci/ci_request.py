@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
@@ -270,9 +273,10 @@ def _fetch_pull_request(options: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
     api = github.api_client_from_options(options, target.repository, str(options.get("ca_file") or ""))
-    return directives.pull_request_from_api(
-        github.pull_request(api, target), github.list_pull_request_comments(api, target)
-    )
+    described = github.pull_request(api, target)
+    comments = list(github.list_pull_request_comments(api, target))
+    with expect_documented_form(f"GitHub: pull request {target.pull_request} of {target.repository}", described):
+        return directives.pull_request_from_api(described, comments)
 
 
 def _read_event_file(path: Path) -> Any:

@@ -9,6 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     HttpClient,
@@ -77,9 +82,7 @@ class BmcRequests:
             document = json.loads(reply.content)
         except (ValueError, RecursionError) as error:
             raise AccessError(f"GET {path}: {error}") from error
-        if not isinstance(document, dict):
-            raise AccessError(f"GET {path}: the response is not a JSON object")
-        return document, reply.headers.get("etag", "")
+        return _checked_resource(f"GET {path}", document), reply.headers.get("etag", "")
 
     def _send(
         self,
@@ -105,6 +108,23 @@ class BmcRequests:
             )
         except HttpRefused as error:
             raise error_for_refused_request(what, error.reply, _error_response_message(error.reply.text)) from error
+
+
+def _checked_resource(what: str, document: Any) -> dict[str, Any]:
+    """Return a resource whose references and actions can be followed. Raises AccessError for another document."""
+    resource = checked_object(what, document, ("Members", "Parameters"))
+    for key in ("Actions", "Boot", "Links", "Oem", "Systems", "VirtualMedia"):
+        checked_object(f"{what}: {key}", resource.get(key) or {})
+    with expect_documented_form(what, resource):
+        managers = checked_objects(f"{what}: ManagedBy", (resource.get("Links") or {}).get("ManagedBy") or [])
+        media = [resource["VirtualMedia"]] if "VirtualMedia" in resource else []
+        for reference in (*(resource.get("Members") or ()), *managers, *media):
+            reference["@odata.id"] = str(reference["@odata.id"])
+        if systems := resource.get("Systems"):
+            systems["@odata.id"] = str(systems.get("@odata.id") or "")
+        for name, action in (resource.get("Actions") or {}).items():
+            checked_object(f"{what}: action {name}", action or {})
+    return resource
 
 
 def _error_response_message(body: str) -> str:

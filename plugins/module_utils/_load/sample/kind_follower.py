@@ -150,13 +150,17 @@ class KindFollower(SignalBlockingThread):
         """Process a line of the watch; add its items to ``items``."""
         if not line or self._error is not None:
             return
-        event = self._decode(line)
-        if event["type"] == "ERROR":
-            self._error = error_from_watch_event(json.loads(line))
+        try:
+            event = self._decode(line)
+            version = "" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
+            error = error_from_watch_event(json.loads(line)) if event["type"] == "ERROR" else None
+        except (LookupError, TypeError, ValueError):
+            error = ApiError(f"watch {self.kind.kind}: {self._client.access.server} sent a line that is no event")
+        if error is not None:
+            self._error = error
             self.interrupt()
             return
-        self._last_at = at
-        self._last_version = event["object"]["metadata"]["resourceVersion"]
+        self._last_at, self._last_version = at, version
         if self._broken_since is not None:
             # Only now is it certain that the server still had the events after our last one.
             why = "resumed: the watch broke and was resumed where it had stopped"

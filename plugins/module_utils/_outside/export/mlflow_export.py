@@ -22,7 +22,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    expect_documented_form,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     HttpClient,
     HttpPolicy,
@@ -236,16 +240,18 @@ class MlflowExperiment:
                     "tags": _pairs({POINT_TAG: wanted.identity, "mlflow.runName": wanted.name}),
                 },
                 repeat="unsent",  # one that arrived all the same would make a second run
-            )["run"]
-        information, data = known["info"], known.get("data") or {}
-        run_id = information["run_id"]
-        changes = self._changes(wanted, data, run_id)
+            ).get("run")
+        with expect_documented_form(f"{self.server.name}: the run of a point", known):
+            information, data = known["info"], known.get("data") or {}
+            run_id = str(information["run_id"])
+            changes = self._changes(wanted, data, run_id)
+            ended = wanted.ended or int(information.get("end_time") or 0)
+            same_end = int(information.get("end_time") or 0) == ended
+            finished = information.get("status") == wanted.status and same_end
         for kind, entries in changes.items():
             remaining = iter(entries)
             while part := list(islice(remaining, MOST[kind])):
                 self._call("POST", "/runs/log-batch", {"run_id": run_id, kind: part})
-        ended = wanted.ended or information.get("end_time")
-        finished = information.get("status") == wanted.status and int(information.get("end_time") or 0) == (ended or 0)
         if not finished:
             body = {"run_id": run_id, "status": wanted.status, **({"end_time": ended} if ended else {})}
             self._call("POST", "/runs/update", body)
@@ -282,32 +288,36 @@ class MlflowExperiment:
             if error.status == 404 and _code(error) == "RESOURCE_DOES_NOT_EXIST":
                 return ""
             raise
-        experiment = found["experiment"]
-        if experiment.get("lifecycle_stage") == "deleted":
+        with expect_documented_form(f"{self.server.name}: GET /experiments/get-by-name", found):
+            identity, deleted = str(found["experiment"]["experiment_id"]), found["experiment"].get("lifecycle_stage")
+        if deleted == "deleted":
             raise DataError(
                 f"{self.server.name}: experiment '{self.title}' was deleted: restore it, or set "
                 "export_mlflow_experiment to another name"
             )
-        return str(experiment["experiment_id"])
+        return identity
 
     def _create(self) -> str:
         try:
-            return str(self._call("POST", "/experiments/create", {"name": self.title})["experiment_id"])
+            answer = self._call("POST", "/experiments/create", {"name": self.title})
+            with expect_documented_form(f"{self.server.name}: POST /experiments/create", answer):
+                return str(answer["experiment_id"])
         except HttpRefused as error:
             if _code(error) != "RESOURCE_ALREADY_EXISTS":  # by another run, since the look
                 raise
         return self._find()
 
-    def _run_of(self, identity: str) -> Document | None:
-        """Return the run of a point, None if there is none."""
+    def _run_of(self, identity: str) -> Any:
+        """Return the run of a point as the server describes it, None if there is none."""
         query = {
             "experiment_ids": [self.identity],
             "filter": f"tags.`{POINT_TAG}` = '{identity}'",
             "max_results": 1,
             "order_by": ["attributes.start_time ASC"],
         }
-        runs = self._call("POST", "/runs/search", query).get("runs") or []
-        return runs[0] if runs else None
+        answer = self._call("POST", "/runs/search", query)
+        with expect_documented_form(f"{self.server.name}: POST /runs/search", answer):
+            return answer["runs"][0] if answer.get("runs") else None
 
     def _call(self, method: str, path: str, body: Document | None = None, repeat: Repeat = "always") -> Document:
         """Send a request and return the answer. Raises AccessError with the remedy."""
@@ -321,9 +331,7 @@ class MlflowExperiment:
             if error.status in (404, 405) and not _code(error):
                 hint = f"; it has no {API}{path.partition('?')[0]}: is this the address of an MLflow tracking server?"
             raise HttpRefused(f"{error}{hint}", error.reply, error.explanation) from error
-        if not isinstance(answer, dict):
-            raise AccessError(f"{self.server.name}: {method} {path.partition('?')[0]}: the answer is not a JSON object")
-        return answer
+        return checked_object(f"{self.server.name}: {method} {path.partition('?')[0]}", answer)
 
 
 def _code(error: HttpRefused) -> str:

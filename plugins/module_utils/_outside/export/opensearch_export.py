@@ -17,6 +17,10 @@ from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
     OpenSearchClient,
@@ -165,7 +169,8 @@ class OpenSearchIndex(OpenSearchClient):
         self.call("PUT", f"/_index_template/{name}", json.dumps(body).encode())
         indexes = ",".join(f"{self.server.prefix}-{kind}" for kind in ("runs", "kpis"))
         known = self.call("GET", f"/{indexes}/_mapping?ignore_unavailable=true&allow_no_indices=true")
-        wrong = [text for index, content in sorted(known.items()) for text in _wrong_types(index, content)]
+        with expect_documented_form(f"OpenSearch {self.server.url}: the mappings of {indexes}", known):
+            wrong = [text for index, content in sorted(known.items()) for text in _wrong_types(index, content)]
         if wrong:
             raise DataError(
                 f"OpenSearch {self.server.url}: {'; '.join(wrong[:3])}. It was made without the template of this "
@@ -185,10 +190,11 @@ class OpenSearchIndex(OpenSearchClient):
                 refused += self._write_lines(body, counts)
             if refused:
                 first = refused[0]
+                reason = first["error"] if isinstance(first["error"], Mapping) else {"reason": first["error"]}
                 raise AccessError(
                     f"OpenSearch {self.server.url} refused {formats.format_count(len(refused), 'document')} and wrote "
                     f"{sum(counts.values())}; the export is not whole. The first one is {first.get('_id')} of "
-                    f"{first.get('_index')}: {first['error'].get('type')}: {first['error'].get('reason')}"
+                    f"{first.get('_index')}: {reason.get('type')}: {reason.get('reason')}"
                 )
         return counts
 
@@ -203,7 +209,8 @@ class OpenSearchIndex(OpenSearchClient):
                     f"OpenSearch {self.server.url}: the answer to {formats.format_count(len(lines), 'document')} does "
                     "not say what became of each, so it is unknown whether they were written"
                 )
-            results = [item.get("index") or {} for item in items]
+            with expect_documented_form(f"OpenSearch {self.server.url}: POST /_bulk", answer):
+                results = [checked_object("the answer for a document", item.get("index") or {}) for item in items]
             busy = []
             for line, result in zip(lines, results, strict=True):
                 if not result.get("error"):

@@ -14,6 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
@@ -63,8 +68,11 @@ def api_client_from_options(
     token, app, key = (str(options.get(name) or "") for name in ("token", "app_id", "app_key"))
     if not token and app:
         api.authorization = f"Bearer {_web_token(app, key, int(time.time()))}"
-        installation = api.json("GET", f"/repos/{repository}/installation")["id"]
-        token = api.json("POST", f"/app/installations/{installation}/access_tokens", {})["token"]
+        installation = _id_of_answer(api, "GET", f"/repos/{repository}/installation")
+        path = f"/app/installations/{installation}/access_tokens"
+        answer = api.json("POST", path, {})
+        with expect_documented_form(f"GitHub: POST {path}", answer):
+            token = str(answer["token"])
     if not token:
         raise InputError("GitHub: neither a token nor an App is given")
     api.authorization = f"Bearer {token}"
@@ -101,12 +109,12 @@ def write_run_comment(api: HttpClient, target: GitHubTarget, mark: str, text: st
     comment_id = known or _find_comment_by_mark(api, target, mark)
     if comment_id:
         try:
-            return api.json("PATCH", f"{repository}/issues/comments/{comment_id}", body)["id"]
+            return _id_of_answer(api, "PATCH", f"{repository}/issues/comments/{comment_id}", body)
         except HttpRefused as error:
             if error.status != 404:  # somebody deleted it
                 raise
     try:
-        return api.json("POST", f"{repository}/issues/{target.pull_request}/comments", body)["id"]
+        return _id_of_answer(api, "POST", f"{repository}/issues/{target.pull_request}/comments", body)
     except AccessError:
         if arrived := _find_comment_by_mark(api, target, mark):  # only its answer was lost
             return arrived
@@ -120,14 +128,14 @@ def _find_comment_by_mark(api: HttpClient, target: GitHubTarget, mark: str) -> A
         for entry in list_pull_request_comments(api, target)
         if str(entry.get("body") or "").startswith(f"<!-- {mark} -->")
     )
-    return next((entry["id"] for entry in marked), None)
+    return next((_id_of("GitHub: the comments", entry) for entry in marked), None)
 
 
 def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:
     """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
-        batch = api.json("GET", path)
+        batch = checked_objects(f"GitHub: GET {path.partition('?')[0]}", api.json("GET", path))
         yield from batch
         if len(batch) < PAGE:
             return
@@ -135,13 +143,15 @@ def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterato
 
 def target_with_head_commit(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
     """Return the target with the newest commit of its pull request as its revision."""
-    return replace(target, revision=str(pull_request(api, target)["head"]["sha"]))
+    answer = pull_request(api, target)
+    with expect_documented_form(f"GitHub: pull request {target.pull_request}", answer):
+        return replace(target, revision=str(answer["head"]["sha"]))
 
 
 def pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
     """Return the pull request as the API describes it."""
-    answer: dict[str, Any] = api.json("GET", f"/repos/{target.repository}/pulls/{target.pull_request}")
-    return answer
+    path = f"/repos/{target.repository}/pulls/{target.pull_request}"
+    return checked_object(f"GitHub: GET {path}", api.json("GET", path))
 
 
 def check_run(
@@ -166,17 +176,27 @@ def check_run(
     path = f"/repos/{target.repository}/check-runs"
     check_id = known or _find_check_run_id(api, target, run)
     if check_id:
-        return api.json("PATCH", f"{path}/{check_id}", body)["id"]
-    return api.json("POST", path, {"name": target.check, "head_sha": target.revision, "external_id": run, **body})["id"]
+        return _id_of_answer(api, "PATCH", f"{path}/{check_id}", body)
+    new = {"name": target.check, "head_sha": target.revision, "external_id": run, **body}
+    return _id_of_answer(api, "POST", path, new)
 
 
 def _find_check_run_id(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     words = f"check_name={quote(target.check)}&per_page={PAGE}"
-    checks = (
-        api.json("GET", f"/repos/{target.repository}/commits/{target.revision}/check-runs?{words}").get("check_runs")
-        or []
-    )
-    return next((check["id"] for check in checks if check.get("external_id") == run), None)
+    path = f"/repos/{target.repository}/commits/{target.revision}/check-runs"
+    what = f"GitHub: GET {path}"
+    checks = checked_object(what, api.json("GET", f"{path}?{words}"), ("check_runs",)).get("check_runs") or []
+    return next((_id_of(what, check) for check in checks if check.get("external_id") == run), None)
+
+
+def _id_of_answer(api: HttpClient, method: str, path: str, body: Any = None) -> int:
+    """Send a request and return the id of what its answer describes."""
+    return _id_of(f"GitHub: {method} {path}", api.json(method, path, body))
+
+
+def _id_of(what: str, entry: Any) -> int:
+    with expect_documented_form(what, entry):
+        return int(entry["id"])
 
 
 def _truncate_message_text(text: str) -> str:

@@ -9,6 +9,9 @@ import re
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
@@ -56,16 +59,20 @@ def post_to_thread(
 def _begin_thread(api: HttpClient, channel: str, thread: str) -> str:
     metadata = {"event_type": _EVENT, "event_payload": {"thread": thread}}
     body = {"channel": channel, "text": escape_message_text(thread), "metadata": metadata, "unfurl_links": False}
-    return str(_call_api_method(api, "POST", "/chat.postMessage", body)["ts"])
+    answer = _call_api_method(api, "POST", "/chat.postMessage", body)
+    with expect_documented_form("Slack: POST /chat.postMessage", answer):
+        return str(answer["ts"])
 
 
 def _find_newest_thread(api: HttpClient, channel: str, thread: str) -> str:
     """Return the id of the newest thread with this title, empty if the last messages of the channel have none."""
     words = urlencode({"channel": channel, "limit": SEARCHED, "include_all_metadata": "true"})
-    for message in _call_api_method(api, "GET", f"/conversations.history?{words}").get("messages") or []:
-        metadata = message.get("metadata") or {}
-        if metadata.get("event_type") == _EVENT and (metadata.get("event_payload") or {}).get("thread") == thread:
-            return str(message["ts"])
+    answer = _call_api_method(api, "GET", f"/conversations.history?{words}")
+    with expect_documented_form("Slack: GET /conversations.history", answer):
+        for message in answer.get("messages") or []:
+            metadata = message.get("metadata") or {}
+            if metadata.get("event_type") == _EVENT and (metadata.get("event_payload") or {}).get("thread") == thread:
+                return str(message["ts"])
     return ""
 
 

@@ -20,6 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
@@ -355,14 +359,20 @@ def _opensearch_result_pages(
         yield hits
         if len(hits) < PAGE:
             return
-        body["search_after"] = hits[-1]["sort"]
+        with expect_documented_form(f"OpenSearch {client.server.url}, {kind}", hits[-1]):
+            body["search_after"] = hits[-1]["sort"]
 
 
 def _opensearch_search_hits(client: OpenSearchClient, kind: str, body: Document) -> list[dict[str, Any]]:
     """Return the hits of a search; none if the index does not exist."""
     path = f"/{client.server.prefix}-{kind}/_search?ignore_unavailable=true"
     answer = client.call("POST", path, json.dumps(body).encode())
-    failed = (answer.get("_shards") or {}).get("failed") or answer.get("timed_out")
+    where = f"OpenSearch {client.server.url}{path}"
+    with expect_documented_form(where, answer):
+        failed = (answer.get("_shards") or {}).get("failed") or answer.get("timed_out")
+        hits = list((answer.get("hits") or {}).get("hits") or [])
+        for hit in hits:
+            checked_object(f"{where}: a document", hit["_source"])
     if failed:
-        raise DataError(f"OpenSearch {client.server.url}{path}: the answer is incomplete")
-    return list((answer.get("hits") or {}).get("hits") or [])
+        raise DataError(f"{where}: the answer is incomplete")
+    return hits

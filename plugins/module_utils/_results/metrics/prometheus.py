@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+    checked_object,
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
@@ -112,15 +117,20 @@ class PrometheusClient:
     def range(self, query: str, begin: float, end: float, step: float) -> list[MetricSeries]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
         arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        data = self._post("/api/v1/query_range", arguments)["data"]
-        if data["resultType"] != "matrix":
-            raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
-        return [_parse_series(result) for result in data["result"]]
+        answer = self._post("/api/v1/query_range", arguments)
+        with expect_documented_form(f"{self.server.shown}: POST /api/v1/query_range", answer):
+            data = answer["data"]
+            if data["resultType"] != "matrix":
+                raise QueryError(f"{self.server.shown}: '{query}' returned {data['resultType']} instead of series")
+            return [_parse_series(result) for result in data["result"]]
 
     def names(self, selector: str, begin: float, end: float) -> list[str]:
         """Return the names of metrics with samples of ``selector`` in a time, in seconds since the epoch."""
         arguments = {"match[]": selector, "start": f"{begin:.3f}", "end": f"{end:.3f}"}
-        return list(self._answer("GET", f"/api/v1/label/__name__/values?{urlencode(arguments)}")["data"])
+        path = "/api/v1/label/__name__/values"
+        answer = self._answer("GET", f"{path}?{urlencode(arguments)}")
+        with expect_documented_form(f"{self.server.shown}: GET {path}", answer):
+            return [str(name) for name in answer["data"]]
 
     def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
         """Return the samples of ``selector`` as the server stores them, in the JSON format of its API.
@@ -129,7 +139,10 @@ class PrometheusClient:
         """
         # In milliseconds, the resolution of the samples.
         arguments = {"query": f"{selector}[{round((end - begin) * 1000)}ms]", "time": f"{end:.3f}"}
-        return list(self._post("/api/v1/query", arguments, MOST_ANSWER)["data"]["result"])
+        answer = self._post("/api/v1/query", arguments, MOST_ANSWER)
+        what = f"{self.server.shown}: POST /api/v1/query"
+        with expect_documented_form(what, answer):
+            return checked_objects(what, answer["data"]["result"])
 
     def _post(self, path: str, arguments: dict[str, str], max_bytes: int = 0) -> dict[str, Any]:
         return self._answer("POST", path, urlencode(arguments).encode(), max_bytes)
@@ -138,9 +151,8 @@ class PrometheusClient:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         try:
             headers = form if body else None
-            return dict(
-                self._http.json(method, path, body, headers=headers, max_bytes=max_bytes, what=self.server.shown)
-            )
+            answer = self._http.json(method, path, body, headers=headers, max_bytes=max_bytes, what=self.server.shown)
+            return checked_object(f"{self.server.shown}: {method} {path.partition('?')[0]}", answer)
         except TooLarge as error:
             raise QueryError(str(error)) from error
         except HttpRefused as error:
