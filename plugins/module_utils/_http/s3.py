@@ -277,7 +277,7 @@ def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterat
     for page in limited_pages(where, pages):
         with expect_documented_form(where, page):
             for entry in page.get("Contents") or ():
-                entry.update({key: entry[key] for key in ("Key", "Size", "LastModified")})
+                entry.update({key: entry[key] for key in ("Key", "Size")})
             for entry in page.get("CommonPrefixes") or ():
                 entry.update(Prefix=entry["Prefix"])
         yield page

@@ -221,7 +221,8 @@ def _list_s3_prefix(connection: Any, bucket: str, prefix: str) -> tuple[dict[str
     objects: dict[str, Any] = {}
     below: list[str] = []
     for page in s3.list_pages(connection, bucket, prefix, Delimiter="/"):
-        objects |= {entry["Key"][len(prefix) :]: entry["LastModified"] for entry in page.get("Contents") or []}
+        with expect_documented_form(f"s3://{bucket}/{prefix}", page):
+            objects |= {entry["Key"][len(prefix) :]: entry["LastModified"] for entry in page.get("Contents") or []}
         below += [entry["Prefix"] for entry in page.get("CommonPrefixes") or []]
     return objects, below
 
