@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
     history_settings,
@@ -27,7 +27,7 @@ MAX_ERRORS = "results_max_errors"
 HISTORY = tuple(f"{PREFIX}{name}" for name in history_settings.COMPARISON)
 
 #: Settings with which a message may begin. The origin of a limit is in its message.
-NAMED = (JUDGED, MAX_ERRORS, *HISTORY)
+NAMED = (kpi_definitions.NAMED_ANSWER, JUDGED, MAX_ERRORS, *HISTORY)
 
 
 def check_verdict_settings(request: RequestedSettings, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
@@ -50,6 +50,8 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
             share = point.settings[MAX_ERRORS]
             text = f"{MAX_ERRORS} is {share}, and it must be a share from 0 to 1, such as 0.01 for 1 %"
             raise InputError(text, setting=MAX_ERRORS)
+        if kpi_definitions.NAMED_ANSWER in given_names:
+            _check_answer(str(point.settings[kpi_definitions.NAMED_ANSWER]), definitions)
         _check_history(point.settings, given_names, definitions)
 
 
@@ -59,6 +61,15 @@ def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Pat
     paths = [str(folder) for folder in folders if (folder / kpi_definitions.IN_FOLDER).is_file()]
     workload = roles["results"] / "files" / "kpis" / "workload.yml"
     return [str(workload), *paths, *map(str, settings.get(KPI_FILES) or ())]
+
+
+def _check_answer(name: str, definitions: list[dict[str, Any]]) -> None:
+    known = [known for definition in definitions for known in limits.kpi_names_of_definition(definition)]
+    if name and ("*" in name or not any(limits.do_patterns_overlap(name, pattern) for pattern in known)):
+        near = suggest_similar_name(name, known)
+        raise InputError(
+            f"{kpi_definitions.NAMED_ANSWER}: KPI '{name}' is not defined{near}", setting=kpi_definitions.NAMED_ANSWER
+        )
 
 
 def _check_history(settings: Mapping[str, Any], given_names: set[str], definitions: list[dict[str, Any]]) -> None:

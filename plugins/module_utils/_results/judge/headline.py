@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a report leads with: the headline figures of a run, and one sentence, its answer.
 
-The answer comes from the figure whose definition has an ``answer`` (docs/kpis.md). Of several such figures with a
-value, those that apply to the most points come first, and of these the last one; a project's definitions come after the
-common ones.
+The answer comes from the figure that setting results_answer names, else from the one whose definition has an ``answer``
+(docs/kpis.md). Of several such figures with a value, those that apply to the most points come first, and of these the
+last one; a project's definitions come after the common ones.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
+from ..kpi import kpi_definitions
 from ..statistics.setting_effects import ObservedPoint, estimate_repeated_effects, setting_values_as_text
 
 Kpi = Mapping[str, Any]
@@ -134,13 +135,14 @@ def run_answer_sentence(points: Sequence[Point], labels: Mapping[str, str]) -> l
 def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
     """Return the figure that provides the answer, by point number."""
     by_name: dict[str, dict[str, Kpi]] = {}
+    named = {(point.all_settings or {}).get(kpi_definitions.NAMED_ANSWER) for point in points}
     for point in points:
         for kpi in point.kpis or []:
             if kpi.get("answer"):
                 by_name.setdefault(kpi["name"], {})[point.number] = kpi
     # Points may be of kinds of workloads that have other figures.
-    last_first = list(reversed(by_name.values()))
-    for kpis in sorted(last_first, key=len, reverse=True):
+    last_first = reversed(by_name.items())
+    for _name, kpis in sorted(last_first, key=lambda item: (item[0] in named, len(item[1])), reverse=True):
         if not any(_kpi_value_text(kpi) for kpi in kpis.values()):
             continue
         if not any(kpi["simulated"] and kpi["answer"].get("only_real") for kpi in kpis.values()):
@@ -208,13 +210,13 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
         return ""
     effect, kpi = effects[0][0], next(iter(kpis.values()))
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
-    title, unit = kpi.get("title") or kpi["name"], kpi["unit"]
+    title, unit = kpi.get("title") or kpi["name"], _difference_unit(kpi)
     for name, value in ((base, effect.base), (other, effect.value)):
         if changed := changed_components(points, {effect.setting: value}):
             ran = "; ".join(f"{component} {' and '.join(versions)}" for component, versions in changed.items())
             return f"{title}: {base} and {other} are not compared, because the points of {name} ran {ran}"
     mean = sum(point.observations[0] for point in observed) / len(observed)
-    about = f"95 %, {effect.pairs} pairs; mean {formats.format_with_unit(mean, unit)}"
+    about = f"95 %, {effect.pairs} pairs; mean {formats.format_with_unit(mean, kpi['unit'])}"
     if effect.low <= 0 <= effect.high:
         interval = formats.format_interval_words(effect.low, effect.high, unit)
         return f"{title}: no clear difference between {base} and {other}: {interval} ({about})"
@@ -240,17 +242,22 @@ def changed_components(points: Sequence[Point], values: Mapping[str, Any]) -> di
 
 def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     """Return the absolute difference from the first point, as an interval where known."""
-    value = kpi["value"] - first["value"]
+    value, unit = kpi["value"] - first["value"], _difference_unit(kpi)
     if not value:
         return "no difference"
     interval = (kpi.get("difference") or {}).get("confidence")
     if not interval or interval["low"] is None or interval["high"] is None:
-        return f"difference {formats.format_with_unit(abs(value), kpi['unit'])}"
+        return f"difference {formats.format_with_unit(abs(value), unit)}"
     low, high = interval["low"], interval["high"]
     if low <= 0 <= high:
-        return f"no clear difference: {formats.format_interval_words(low, high, kpi['unit'])} at 95 %"
+        return f"no clear difference: {formats.format_interval_words(low, high, unit)} at 95 %"
     low, high = sorted((abs(low), abs(high)))
-    return f"difference {formats.format_interval_words(low, high, kpi['unit'])}"
+    return f"difference {formats.format_interval_words(low, high, unit)}"
+
+
+def _difference_unit(kpi: Kpi) -> str:
+    """Return the unit of a difference: that between 10 % and 20 % is no 10 %."""
+    return "percentage points" if kpi["unit"] == "%" else str(kpi["unit"])
 
 
 def _difference_from_first(kpi: Kpi, kpis: Mapping[str, Kpi]) -> str:

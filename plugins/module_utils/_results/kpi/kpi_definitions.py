@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
 ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
+#: Setting that names the KPI of the answer.
+NAMED_ANSWER = "results_answer"
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
 LOOKED_UP = (

@@ -277,8 +277,11 @@ def write_point(
     """
     data = read_point_data(run, point, warnings)
     rows = []
-    chosen = kpi_definitions.kpis_defined_for_settings(definitions, point.all_settings or {}) if data.of else []
+    settings = point.all_settings or {}
+    chosen = kpi_definitions.kpis_defined_for_settings(definitions, settings) if data.of else []
     for kpi, figure in compute_point_kpis(data, chosen):
+        if kpi["name"] == settings.get(kpi_definitions.NAMED_ANSWER):
+            kpi.setdefault("answer", {"text": f"{kpi['title']}: {{value}}"})
         if "answer" in kpi:
             kpi |= _difference_from_first_point(first.setdefault(kpi["name"], (point.number, figure)), point, figure)
         rows.append(kpi)

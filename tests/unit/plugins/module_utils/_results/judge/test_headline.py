@@ -50,8 +50,8 @@ def difference(value, low, high):
     return {"point": "000", "value": value, "confidence": confidence}
 
 
-def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper")):
-    of = [Point(f"{place:03d}", Path("x"), kpis=list(kpis)) for place, kpis in enumerate(points)]
+def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper"), settings=None):
+    of = [Point(f"{place:03d}", Path("x"), kpis=list(kpis), all_settings=settings) for place, kpis in enumerate(points)]
     names = {point.number: labels[place % len(labels)] for place, point in enumerate(of)}
     return headline.run_answer_sentence(of, names)
 
@@ -119,6 +119,18 @@ def test_points_of_several_kinds_are_answered_by_a_figure_that_applies_to_all():
     ]
     unknown = kpi(None, name="time_to_ready_p95", title="Time until ready, P95")
     assert said([kpi(35.4), of_one_kind], [kpi(18.6), unknown])[0].startswith("Time until ready, P95: ")
+
+
+def test_the_figure_that_a_setting_names_answers_unless_it_has_no_value():
+    share = {"unit": "%", "title": "Compact gangs", "answer": {"text": "Compact gangs: {value}"}}
+    points = [[kpi(80.0, "compact", **share), kpi(9.0)], [kpi(95.0, "compact", **share), kpi(18.6)]]
+    named = {"results_answer": "compact"}
+    assert said(*points)[0].startswith("Waiting, P95: ")
+    assert said(*points, settings=named) == [
+        "Compact gangs: 80 % (mode = job), 95 % (mode = kueue), difference 15 percentage points"
+    ]
+    points[0][0]["value"] = points[1][0]["value"] = None
+    assert said(*points, settings=named)[0].startswith("Waiting, P95: ")
 
 
 def paired(*values: float, order: str = "ABBAABBA", versions: dict[int, str] | None = None) -> list[str]:

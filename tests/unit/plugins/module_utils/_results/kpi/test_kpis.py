@@ -122,6 +122,21 @@ def test_the_answer_says_since_when_the_time_is_known(good, definitions, sent_is
     assert answers[0]["text"].endswith(f"within {{value}} of being {word}")
 
 
+def test_a_setting_names_a_figure_without_an_answer_of_its_own(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=3), {}), (World(count=4), {})])
+    for number in ("000", "001"):
+        files.write_yaml(top / f"points/{number}/settings.yml", {"results_answer": "makespan"}, "settings/1")
+    write_timeline(str(top))
+    write_kpis(str(top), [definitions])
+    first, second = (files.read_json(top / f"points/{number}/kpis.json") for number in ("000", "001"))
+    for document in (first, second):
+        files.check_schema("kpis/2", document)
+    found = {one["name"]: one for one in second["kpis"]}
+    assert found["makespan"]["answer"] == {"text": f"{found['makespan']['title']}: {{value}}"}
+    before = next(one["value"] for one in first["kpis"] if one["name"] == "makespan")
+    assert found["makespan"]["difference"]["value"] == found["makespan"]["value"] - before
+
+
 def test_makespan_of_a_run_that_did_not_end_has_a_bound_only(of_mixed):
     kpi = of_mixed["makespan"]
     assert kpi["value"] is None
