@@ -21,8 +21,8 @@ from .setting_values import coerce_to_declared_type, refuse_impossible_numbers
 from .settings_catalogue import RESERVED, Catalogue, Setting
 from .settings_layers import RequestedSettings, ResolvedSettings, SettingChange, SettingsError, presets_with_extended
 
-#: Settings to which a dotted key may add an element: names of KPIs, and names that the project checks.
-EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters"})
+#: Settings to which a dotted key may add an element: names of KPIs, of components, and names that the project checks.
+EXTENSIBLE = frozenset({"results_limits", "fine_tuning_hyper_parameters", "rehearsal_versions", "rehearsal_sources"})
 _WORD_SPECS = {
     "matrix": Setting("matrix", "", {"type": "dict"}),
     "matrix_points": Setting("matrix_points", "", {"type": "list", "elements": "dict"}),

@@ -332,6 +332,13 @@ def test_points_have_the_kubernetes_of_their_run() -> None:
         check(PHASES, matrix={"rehearsal_versions": [{}, other]})
 
 
+def test_a_dotted_key_sets_the_version_of_a_component_without_a_preset_that_lists_it() -> None:
+    kueue = {"rehearsal_components": ["kueue"], "matrix": {"rehearsal_versions.kueue": ["0.18.3", "0.19.2"]}}
+    check(PHASES, **kueue)
+    with pytest.raises(InputError, match=r"rehearsal_versions: 'kueu' is not a component .*did you mean 'kueue'"):
+        check(PHASES, **{**kueue, "matrix": {"rehearsal_versions.kueu": ["0.18.3", "0.19.2"]}})
+
+
 def test_a_dump_of_metrics_without_a_server_is_refused() -> None:
     with pytest.raises(InputError, match="metrics_dump is True: no server is named; set metrics_url"):
         check(PHASES, metrics_dump=True)
