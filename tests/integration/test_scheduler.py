@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import chain_truth
 import playbook
 import pytest
 import rehearsal as support
@@ -78,6 +79,42 @@ def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
     assert found["compact_rack"]["value"] == 100 and found["domains_rack_max"]["n"] == 6
     assert 0 < found["largest_slot_rack_min"]["value"] <= found["largest_slot_rack_mean"]["value"] <= 16
     assert (top / "report" / "plots" / "001_placement.png").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("topology", {"scheduler_count": 8, "matrix": {"scheduler_topology": ["required"]}}),
+        (
+            "dra_light",
+            {"scheduler_count": 40, "fake_gpu_nodes": 10, "scheduler_arrival": {"type": "constant", "rate": 5}},
+        ),
+        ("multikueue", {"scheduler_count": 8}),
+    ],
+)
+def test_each_stage_of_the_jobs_of_a_preset_meets_the_audit_log(
+    tmp_path: Path, rehearsal_folder: Path, preset: str, settings: dict[str, Any]
+) -> None:
+    name = f"audit-{secrets.token_hex(3)}"
+    own = {
+        "rehearsal_name": name,
+        "rehearsal_data_dir": str(rehearsal_folder),
+        "workload_max_lateness": 60,
+        "cluster_keep": True,  # for its audit log
+    }
+    try:
+        words = ["-e", f"preset={preset}", "-e", json.dumps({**own, **settings})]
+        done = playbook.play(*words, artifacts=tmp_path, project="scheduler", timeout=900)
+        assert done.code == 0, done.output[-6000:]
+        top = next(tmp_path.glob("scheduler-*"))
+        log = Path(files.read_yaml(top / "cluster.yml")["clusters"]["sutest"]["audit_log"])
+        chain, point = chain_truth.OF_PRESETS[preset], top / "points" / "001"
+        run_id = files.read_yaml(top / "run.yml")["id"]
+        print("\n".join(chain_truth.check_stages(point, run_id, log, chain, settings["scheduler_count"])))
+    finally:
+        for cluster in (name, f"{name}-worker-1", f"{name}-worker-2"):
+            cluster_lifecycle.absent(support.options(rehearsal_folder, cluster, force=True), support.quiet)
 
 
 # The role with Kueue is in Molecule's scenario, preemptions are in the unit tests of timelines and comparisons.

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from audit_truth import JOBS, KWOK, Window, moment
 
 SCHEDULER = "system:kube-scheduler"
-LWS, SANDBOX, TRAINER, JOBSET = (
-    f"seatrial:{name}" for name in ("leader-worker-set", "agent-sandbox", "trainer", "jobset")
+LWS, SANDBOX, TRAINER, JOBSET, KUEUE = (
+    f"seatrial:{name}" for name in ("leader-worker-set", "agent-sandbox", "trainer", "jobset", "kueue")
 )
 
 
@@ -86,6 +86,47 @@ GANG = Chain(
     },
     3,
 )
+#: Stages of jobs of project scheduler. Kueue, or the controller of jobs, may write the same status again.
+QUEUED = {
+    "created": created("jobs"),
+    "workload_created": created("workloads", KUEUE),
+    "workload_quota_reserved": Write("workloads/status", KUEUE),
+    "workload_admitted": Write("workloads/status", KUEUE),
+    "workload_finished": Write("workloads/status", KUEUE),
+}
+JOB_OF_PODS = {
+    "started": Write("jobs/status", JOBS),
+    "running": Write("jobs/status", JOBS),
+    "succeeded": Write("jobs/status", JOBS, -1),
+    **ENDING_PODS,
+}
+#: Preset of project scheduler -> its jobs. The log lacks names that the server generates, as those of claims, so their
+#: creation is compared with nothing.
+OF_PRESETS = {
+    "topology": Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS}),
+    "dra_light": Chain(
+        "Job",
+        "",
+        {
+            "created": created("jobs"),
+            "resourceclaim_allocated_first": Write("resourceclaims/status", SCHEDULER, 0),
+            "resourceclaim_allocated": Write("resourceclaims/status", SCHEDULER, 0),
+            "resourceclaim_released": Write("resourceclaims", verbs=("update", "patch", "delete")),
+            **JOB_OF_PODS,
+        },
+    ),
+    "multikueue": Chain(
+        "Job",
+        "kueue",
+        {
+            **QUEUED,
+            "workload_nominated": Write("workloads/status", KUEUE),
+            "workload_dispatched": Write("workloads/status", KUEUE),
+            "started": Write("jobs/status", KUEUE),
+            "succeeded": Write("jobs/status", KUEUE, -1),
+        },
+    ),
+}
 CHAINS = {
     "LeaderWorkerSet": Chain(
         "LeaderWorkerSet",
@@ -166,7 +207,8 @@ CHAINS = {
 
 def writes_of(audit: Path, run: str) -> dict[str, dict[str, list[tuple[Window, str, str]]]]:
     """Return name of a workload -> resource -> (received and answered, verb, user) of each write."""
-    workload = re.compile(rf"^{re.escape(run)}-\d+-\d+(?=-|$)")
+    # Kueue names the Workload of a job job-<name>-<hash>.
+    workload = re.compile(rf"^(?:job-)?({re.escape(run)}-\d+-\d+)(?=-|$)")
     found: dict[str, dict[str, list[tuple[Window, str, str]]]] = defaultdict(lambda: defaultdict(list))
     for raw in audit.read_text(encoding="utf-8").splitlines():
         if run not in raw:
@@ -182,7 +224,7 @@ def writes_of(audit: Path, run: str) -> dict[str, dict[str, list[tuple[Window, s
             continue
         window = (moment(record["requestReceivedTimestamp"]), moment(record["stageTimestamp"]))
         resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
-        found[name[0]][resource].append((window, record["verb"], record["user"]["username"]))
+        found[name[1]][resource].append((window, record["verb"], record["user"]["username"]))
     return {name: {what: sorted(windows) for what, windows in of.items()} for name, of in found.items()}
 
 
@@ -207,6 +249,10 @@ def check_stages(point_dir: Path, run: str, audit: Path, chain: Chain, count: in
         *chain.stages,
         "pods_created_first",
         "pods_created",
+        "resourceclaim_created_first",
+        "resourceclaim_created",
+        "workload_pods_ready_first",
+        "workload_pods_ready",
         "stopped",
     }
     truth = writes_of(audit, run)
