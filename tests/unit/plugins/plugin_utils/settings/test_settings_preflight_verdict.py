@@ -48,7 +48,10 @@ def test_a_wrong_limit_is_refused(given: dict[str, Any], words: str) -> None:
         ({"results_least": "5 %"}, "results_least: '5 %' has another unit"),
         ({"results_least": {"makespan": "x"}}, "results_least: makespan: 'x' is no number"),
         ({"results_least": {"makespn": 0.1}}, r"results_least: KPI 'makespn' is not defined \(did you mean 'makespan'"),
-        ({"results_answer": "makespn"}, r"results_answer: KPI 'makespn' is not defined \(did you mean 'makespan'\?\) \(set"),
+        (
+            {"results_answer": "makespn"},
+            r"results_answer: KPI 'makespn' is not defined \(did you mean 'makespan'\?\) \(set",
+        ),
         ({"results_answer": "makesp*"}, r"results_answer: KPI 'makesp\*' is not defined"),
         ({"results_judged": ["headlin"]}, r"KPI 'headlin' is not defined \(did you mean 'headline'\?\) \(set by -e"),
         ({"results_correction": "holmes"}, r"results_correction can't be 'holmes' \(did you mean 'holm'"),
