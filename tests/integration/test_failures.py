@@ -356,10 +356,6 @@ def test_a_real_training_goes_on_from_its_checkpoint_when_a_pod_of_it_was_killed
         "rehearsal_data_dir": str(rehearsal_folder),
         "rehearsal_name": "training",
         "cluster_keep": True,  # for its audit log
-        # It trains by then, also on a slow machine, and still trains on a fast one.
-        "workload_failures": [{"kind": "pod_killed", "at": [150]}],
-        "fine_tuning_hyper_parameters.max_steps": 300,
-        "fine_tuning_timeout": 2400,
     }
     try:
         words = ("-e", json.dumps({"preset": "failures_real", "overrides": given}))
