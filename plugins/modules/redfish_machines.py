@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: redfish_machines
-short_description: Boot machines from an image, or power them off
+short_description: Boot machines from an image, power them off, or read their state
 version_added: 0.1.0
 description:
   - Brings machines to a state through their BMCs, in parallel, and verifies the state.
@@ -34,16 +34,15 @@ options:
   state:
     description:
       - V(booted) inserts O(image), ejects other media, and boots from the image once. V(ejected) ejects all media.
-        V(off) powers off and ejects all media.
+        V(off) powers off and ejects all media. V(read) only reads power, boot order and inserted media; a machine whose
+        BMC can't be read has an C(error) in the result, and the module does not fail.
     type: str
-    choices: [booted, ejected, 'off']
+    choices: [booted, ejected, 'off', read]
     required: true
   image:
     description: URL from which the BMCs download the image; required if O(state=booted).
     type: str
     default: ''
-seealso:
-  - module: perfscale.seatrial.redfish_machines_info
 """
 
 EXAMPLES = r"""
@@ -51,6 +50,16 @@ EXAMPLES = r"""
   perfscale.seatrial.redfish_machines:
     state: booted
     image: http://198.18.0.5:8080/agent.x86_64.iso
+    machines:
+      - name: s01-h01-000-r650
+        address: mgmt-s01-h01-000-r650.example.com
+        user: quads
+        password: "{{ lab_bmc_password }}"
+  no_log: true
+
+- name: Read the state of the machines
+  perfscale.seatrial.redfish_machines:
+    state: read
     machines:
       - name: s01-h01-000-r650
         address: mgmt-s01-h01-000-r650.example.com
@@ -82,7 +91,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["booted", "ejected", "off"], "required": True},
+            "state": {"type": "str", "choices": ["booted", "ejected", "off", "read"], "required": True},
             "image": {"type": "str", "default": ""},
             **machine_fleet.BMCS,
             **ansible_module.STEP,
@@ -95,6 +104,8 @@ def main() -> None:
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "redfish_machines")
         bmcs = machine_fleet.bmcs_from_params(params)
+        if params["state"] == "read":
+            return {"changed": False, "machines": machine_fleet.read_machine_states(bmcs, params, say)}
         with step.timed("cluster", f"machines {params['state']}"):
             machines, changed = machine_fleet.set_machine_states(bmcs, params["state"], params["image"], params, say)
         return {"changed": changed, "machines": machines}

@@ -66,6 +66,8 @@ def later(*values: object) -> object:
         later(
             ["-e", "workload_kubeconfig=/no/kubeconfig"], "workload_kubeconfig: there is no /no/kubeconfig (set by -e)"
         ),
+        (["-e", "workload_count=3"], "-e: 'workload_count' is set by the playbook itself and is not a setting"),
+        (["-e", "notify_timeout=3"], "-e: unknown setting 'notify_timeout' of role notify"),
         later(
             ["-e", json.dumps({"results_kpi_files": ["/no/kpis.yml"]})], "results_kpi_files: there is no /no/kpis.yml"
         ),

@@ -157,9 +157,9 @@ def _very_near(name: str, known: Iterable[str]) -> bool:
 def load_catalogue(root: Path, project: ProjectRole | None = None) -> Catalogue:
     """Read the catalogue of the collection at ``root``, and the role of a project of another collection.
 
-    An option with ``required: true`` is a parameter of that entry point, every other one a setting. The file of a
-    secret (``<name>_file``) is a setting that every secret has implicitly. Raises InputError if a role here has the
-    name of that role, or one of its settings.
+    An option with ``required: true``, or in meta/parameters.yml, is a parameter that callers pass, every other one a
+    setting. The file of a secret (``<name>_file``) is a setting that every secret has implicitly. Raises InputError if
+    a role here has the name of that role, or one of its settings.
     """
     return _read_catalogue(root, project if project and not project.ours else None)
 
@@ -180,11 +180,12 @@ def _read_catalogue(root: Path, foreign: ProjectRole | None) -> Catalogue:
         meta = folder / "meta"
         specs = _files.read_yaml(meta / "argument_specs.yml") if (meta / "argument_specs.yml").exists() else {}
         bounds = (_files.read_yaml(meta / "bounds.yml") or {}) if (meta / "bounds.yml").exists() else {}
+        passed = (_files.read_yaml(meta / "parameters.yml") or []) if (meta / "parameters.yml").exists() else []
         for entry in (specs.get("argument_specs") or {}).values():
             for name, spec in (entry.get("options") or {}).items():
                 if name in settings and settings[name].role != role:
                     raise InputError(f"{meta}/argument_specs.yml: '{name}' is a setting of role {settings[name].role}")
-                if spec.get("required"):
+                if spec.get("required") or name in passed:
                     parameters.add(name)
                 else:
                     settings[name] = Setting(name, role, spec, bounds.get(name))

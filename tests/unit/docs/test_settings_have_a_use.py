@@ -18,8 +18,6 @@ DECLARED = {name: one for name, one in SETTINGS.items() if not name.endswith("_f
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-#: Role olm_operator reads these of the role that calls it, by their suffix.
-OF_CALLER = ("_timeout",)
 #: Their names are put together where they are read.
 PUT_TOGETHER = {"cluster_ipi_compute_type"}
 
@@ -53,8 +51,5 @@ def test_every_setting_is_set_here_or_has_a_use_on_a_page() -> None:
 def test_every_setting_is_read() -> None:
     of_roles = [path for path in files("roles") if path.parent.name != "defaults" and path.name != "argument_specs.yml"]
     found = words(of_roles) | words(files("plugins", "playbooks"))
-    operators = [
-        path.parts[-3] for path in files("roles") if path.name == "order.yml" and "for_role" in path.read_text()
-    ]
-    found |= PUT_TOGETHER | {f"{role}{suffix}" for role in operators for suffix in OF_CALLER}
+    found |= PUT_TOGETHER
     assert [name for name, setting in DECLARED.items() if name not in found and not setting.secret] == []

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
 
-ROLES = sorted(path for path in (Path(__file__).parents[3] / "roles").iterdir() if path.is_dir())
+ROOT = Path(__file__).parents[3]
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 
 
 def load(path: Path) -> dict:
@@ -69,6 +71,21 @@ def test_options_carry_the_prefix_of_their_role_and_a_description(role: Path) ->
             assert f"{name}_".startswith(f"{role.name}_") or name == "secrets_dir", name
             assert spec.get("description"), name
             assert spec.get("required") or "default" in spec, f"{name} is a setting and has no default"
+
+
+def test_parameters_are_options_that_no_preset_sets(role: Path) -> None:
+    path = role / "meta" / "parameters.yml"
+    parameters = load(path) if path.exists() else []
+    optional = {
+        name
+        for entry in entries(role).values()
+        for name, spec in (entry.get("options") or {}).items()
+        if not spec.get("required")
+    }
+    assert parameters == sorted(set(parameters) & optional)
+    assert not set(parameters) & settings_catalogue.load_catalogue(ROOT).settings.keys()
+    presets = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "group_vars").rglob("*.yml"))
+    assert [name for name in parameters if f"{name}:" in presets] == []
 
 
 def test_every_entry_point_has_its_tasks_and_a_description(role: Path) -> None:

@@ -192,19 +192,15 @@ def cloud_install_config(settings: Mapping[str, Any], name: str, user_tags: Mapp
     """Return the configuration of a cluster on a cloud, without pull secret."""
     require_settings(settings, "cluster_base_domain", "cluster_ipi_region")
     single = settings.get("cluster_ipi_variant", "full") == "single_node"
-    control = 1 if single else int(settings.get("cluster_ipi_control_plane_count", 3))
+    control = 1 if single else 3
     workers = 0 if single else int(settings.get("cluster_ipi_compute_count", 3))
-    if not single and control != 3 and control != 5:
-        raise InputError(f"cluster_ipi_control_plane_count: a control plane has 3 or 5 machines, not {control}")
     config = common_install_config(settings, name)
     config["controlPlane"] = _machine_pool("master", control, settings, "control_plane")
     config["compute"] = [_machine_pool("worker", workers, settings, "compute")]
-    config["networking"]["machineNetwork"] = [
-        {"cidr": parse_network_cidr(settings, "cluster_ipi_machine_network", "10.0.0.0/16")}
-    ]
+    config["networking"]["machineNetwork"] = [{"cidr": "10.0.0.0/16"}]
     config["platform"] = {"aws": {"region": str(settings["cluster_ipi_region"]), "userTags": dict(user_tags)}}
     config["platform"]["aws"]["propagateUserTags"] = True
-    config["publish"] = str(settings.get("cluster_ipi_publish", "External"))
+    config["publish"] = "External"
     return merge_recursively(config, settings.get("cluster_ipi_install_config") or {})
 
 

@@ -1,23 +1,125 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Send the message of a run to each service; a failure to send is reported and never raised."""
+"""Write the message of a run and send it to each service; a failure to send is reported and never raised."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    SeatrialError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import markdown_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from . import github, run_message, slack
+from . import github, slack
 from .github import GitHubTarget
-from .run_message import RunMessage
+
+STARTED, ENDED, ANSWERED = "started", "ended", "answered"
+FAILURES = 5
+#: Exit status of a verdict in CI -> conclusion of a check run.
+CONCLUSIONS = {0: "success", 1: "failure", 2: "neutral", 3: "failure"}
+#: Lines of summary.md that name places on the machine of the run.
+_LOCAL = ("- directory: ", "- report: report/")
+
+
+@dataclass(frozen=True)
+class RunMessage:
+    """A message on a run. conclusion: of a check run, empty while the run is in progress. held: what it still holds."""
+
+    title: str
+    text: str
+    conclusion: str = ""
+    held: list[str] = field(default_factory=list)
+
+
+def run_started_message(run: Run, links: Mapping[str, str]) -> RunMessage:
+    """Return the message of a run that has begun."""
+    title = f"running: {_project_and_presets_title(run)}"
+    return RunMessage(title, _join_text_blocks([f"# {markdown_line(title)}", _links_section(run, links)]))
+
+
+def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
+    """Return the message of a run whose session has ended."""
+    try:
+        verdict = schema_migration.read_document_migrated(run.top / "verdict.json", "verdict")
+    except DataError:
+        verdict = {}
+    status = str(run.record.get("status") or "failed")
+    failures = [line for line in run.failures.splitlines() if line.strip()]
+    result = str(verdict.get("verdict") or ("error" if failures or status != "passed" else "no verdict"))
+    conclusion = CONCLUSIONS.get(int(verdict.get("exit_status", 3)), "failure")
+    if status == "interrupted":
+        conclusion = "cancelled"
+    elif conclusion == "success" and status != "passed":
+        conclusion = "failure"
+    held = [_format_held_resource(entry) for entry in run.record.get("held") or []]
+    blocks = [
+        _read_run_summary(run) or f"# {markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
+        _failures_section(failures),
+        _held_resources_section(held),
+    ]
+    return RunMessage(
+        f"{result}: {_project_and_presets_title(run)}",
+        _join_text_blocks([*blocks, _links_section(run, links)]),
+        conclusion,
+        held,
+    )
+
+
+def _project_and_presets_title(run: Run) -> str:
+    return f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
+
+
+def _read_run_summary(run: Run) -> str:
+    """Return summary.md without places on the machine of the run."""
+    path = run.top / "summary.md"
+    if not path.is_file():
+        return ""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(_LOCAL)).strip()
+
+
+def _failures_section(failures: Sequence[str]) -> str:
+    if not failures:
+        return ""
+    more = (
+        [f"- {formats.format_count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
+    )
+    return "\n".join(
+        ["## First failures", "", *(f"- {markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
+    )
+
+
+def _format_held_resource(entry: Mapping[str, Any]) -> str:
+    until = f"until {entry['until']}" if entry.get("until") else "until it is given back"
+    return f"{entry.get('what')}, {until}"
+
+
+def _held_resources_section(held: Sequence[str]) -> str:
+    if not held:
+        return ""
+    text = "The file GIVE_BACK in the run directory contains the command that gives it back."
+    return "\n".join(["## Still held", "", *(f"- {markdown_line(entry)}" for entry in held), "", text])
+
+
+def _links_section(run: Run, links: Mapping[str, str]) -> str:
+    lines = [f"- run: {run.id}"] if not (run.top / "summary.md").is_file() else []
+    return "\n".join([*lines, *(f"- {markdown_line(name)}: {url}" for name, url in links.items() if url)])
+
+
+def _join_text_blocks(blocks: Sequence[str]) -> str:
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
 
 #: File of a run directory with the ids of what was sent.
 RECORD = "messages.json"
@@ -44,7 +146,7 @@ class MessageDelivery:
 
 def send_notifications(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of module notify for its options: what was sent, and a warning for what was not."""
-    if params["state"] == run_message.ANSWERED:
+    if params["state"] == ANSWERED:
         return _deliver_to_all_services(
             MessageDelivery(params, {}), params["key"], RunMessage("answer", params["text"])
         )
@@ -52,7 +154,7 @@ def send_notifications(params: Mapping[str, Any]) -> dict[str, Any]:
     record = run.top / RECORD
     delivery = MessageDelivery(params, dict(files.read_json(record)) if record.exists() else {"schema": SCHEMA})
     links = {name: str(url) for name, url in params["links"].items()}
-    make = run_message.run_started_message if params["state"] == run_message.STARTED else run_message.run_ended_message
+    make = run_started_message if params["state"] == STARTED else run_ended_message
     before = copy.deepcopy(delivery.ids)
     result = _deliver_to_all_services(delivery, run.id, make(run, links))
     if delivery.ids != before:
@@ -102,9 +204,9 @@ def _send_to_github(delivery: MessageDelivery, key: str, message: RunMessage) ->
             yield f"comment on {target.repository}#{target.pull_request}"
         except SeatrialError as error:
             errors.append(error)
-    if target.check and not target.revision and state != run_message.ANSWERED:
+    if target.check and not target.revision and state != ANSWERED:
         target = github.target_with_head_commit(api, target)
-    if target.revision and target.check and state != run_message.ANSWERED:
+    if target.revision and target.check and state != ANSWERED:
         output = {"title": message.title, "summary": message.text}
         url = next((str(link) for link in delivery.given["links"].values() if link), "")
         ids["check"] = github.check_run(api, target, key, output, message.conclusion, url, ids.get("check"))

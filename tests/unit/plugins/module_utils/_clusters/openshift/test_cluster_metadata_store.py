@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
-    cli_tools,
     cluster_metadata_store,
+    install_steps,
 )
 
 
@@ -66,7 +66,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tmp_path: Path, mirror: Any) -> None:
     url, digest = mirror
     said: list[str] = []
-    find = partial(cli_tools.find_or_download_program, "openshift-install", "")
+    find = partial(install_steps.find_or_download_program, "openshift-install", "")
     path = Path(find(url, "4.19.9", digest, tmp_path / "cache", said.append))
     assert path.read_bytes() == b"#!/bin/sh\n" and path.stat().st_mode & 0o100
     assert find(url, "4.19.9", f"sha256:{digest}", tmp_path / "cache", said.append) == str(path)
@@ -82,7 +82,7 @@ def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tm
 
 def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no program"):
-        cli_tools.find_or_download_program("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
+        install_steps.find_or_download_program("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="openshift-install is not in PATH"):
-        cli_tools.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)
+        install_steps.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)

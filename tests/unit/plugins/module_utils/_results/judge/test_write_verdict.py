@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.answer_file import answer_document
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import answer_document
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 RECORD = {"id": "t1126-aaaaaa", "project": "fine_tuning", "presets": ["light"], "status": "passed"}
