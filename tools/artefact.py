@@ -17,7 +17,7 @@ NAME = Path("ansible_collections/perfscale/seatrial")
 def _galaxy(*arguments: str, cwd: Path) -> None:
     command = [str(VENV / "bin" / "ansible-galaxy"), "collection", *arguments]
     done = subprocess.run(
-        command, cwd=cwd, env=quiet_environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
+        command, cwd=cwd, env=quiet_environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900
     )
     if done.returncode:
         stop(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")

@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> int:
         say(f"{seatrial_cache()} is kept ({size:.1f} GB): other clones use it (make clean EVERYTHING=1 removes it too)")
     # Without their sizes: to add up some 200,000 files takes minutes on a busy machine.
     if folders := [str(folder) for folder in go_caches() if folder.is_dir()]:
-        say(f"{' and '.join(folders)} are kept: all Go programs share them; go clean -cache -modcache removes them")
+        say(f"kept: {' and '.join(folders)}, which all Go programs share; go clean -cache -modcache removes them")
     return 0
 
 

@@ -79,4 +79,4 @@ def test_shared_caches_are_removed_unless_a_cluster_uses_them(clone, tmp_path, m
     said = capsys.readouterr().out
     assert programs.exists() is running and build.exists()
     assert ("rehearsal clusters use it (of-another)" in said) is running
-    assert f"{build} are kept: all Go programs share them" in said
+    assert f"kept: {build}, which all Go programs share; go clean" in said
