@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -273,6 +274,24 @@ def test_more_open_requests_than_files_are_permitted_are_refused_or_said(servers
     said = drive(tmp_path / "002", servers.urls, code, count=200, **late)
     assert "200 of 200 requests succeeded" in said.communicate(timeout=60)[0]
     assert support.read_rows(tmp_path / "002", "end")[0]["open_max"] == 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clients", [1, 4])
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 10_400, reason="needs 10,400 open files (ulimit -n)"
+)
+def test_ten_thousand_requests_are_open_at_a_time(tmp_path: Path, clients: int, monkeypatch) -> None:
+    monkeypatch.delenv("SEATRIAL_VALIDATE")  # it would check 20,000 lines
+    most = {"max_num_seqs": 20_000, "max_num_batched_tokens": 10**9}
+    with support.model_servers(tmp_path, 1, step_ms=500, **most) as running:
+        streams = {"count": 10_000}
+        load = {"count": 10_000, "streams": streams, "prompt_tokens": 8, "output_tokens": 20, "timeout": 300}
+        result = support.send(tmp_path / "001", running.urls, clients=clients, **load)
+        assert result["counts"]["succeeded"] == 10_000
+        assert support.read_rows(tmp_path / "001", "end")[0]["open_max"] > 9_000
+        for row, truth in join(running, tmp_path / "001", 10_000):
+            expect_same(row, truth)
 
 
 @pytest.mark.parametrize("clients", [1, 2])
