@@ -60,6 +60,15 @@ def test_lost_requests_make_the_run_invalid(tmp_path):
     assert run_checks.check_workload_successes("001", table, None)["result"] == "invalid"
 
 
+@pytest.mark.parametrize(("more", "result"), [([], "pass"), ([request(199, 199, **BROKEN)], "outside")])
+def test_few_lost_requests_are_no_failures_of_the_server(tmp_path, more, result):
+    sent = {"type": "sent", "index": 198, "due": START + 198, "sent": START + 198}
+    last = more or [request(199, 199)]
+    table = built(tmp_path, [*(request(index, index) for index in range(198)), sent, *last], range(200))
+    check = run_checks.check_workload_successes("001", table, 0)
+    assert check["result"] == result and "1 sent, but never answered" in check["detail"]
+
+
 def test_lateness_speaks_of_requests(tmp_path):
     table = built(tmp_path, [request(0, 0), request(1, 1)], [0, 1])
     assert "99 % of 2 requests were sent" in run_checks.check_load_generator_lateness("001", table, 0.1)["detail"]
