@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_selection import HOSTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
@@ -32,6 +34,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 
 from .run_directory import read_optional
 
+#: The record of a lease.
+LEASE = "lease.yml"
 #: Phases that use no cluster; the report does with metrics_route.
 WITHOUT_CLUSTER = {"settings", "report", "export"}
 
@@ -39,7 +43,7 @@ WITHOUT_CLUSTER = {"settings", "report", "export"}
 def is_own_directory(directory: Path) -> bool:
     """Return whether a run directory is where this user opened the run: not copied, moved, or received."""
     record = read_optional(directory / "run.yml") or {}
-    return record.get("directory") == str(directory.resolve()) and directory.stat().st_uid == os.getuid()
+    return is_in_its_place(record, directory) and directory.stat().st_uid == os.getuid()
 
 
 def refuse_foreign_kubeconfigs(
@@ -58,6 +62,7 @@ def refuse_foreign_kubeconfigs(
         return
     sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
     if not phases <= {"settings"}:
+        refuse_foreign_holdings(directory, context.extra)
         sources += _records(directory, context)
     _refuse(directory, context, sources)
 
@@ -68,6 +73,7 @@ def refuse_foreign_kubeconfigs_of_call(step: Path, context: SettingsContext, val
     values: the contents of the files that are loaded as variables.
     """
     if not is_own_directory(step.parent):
+        refuse_foreign_holdings(step.parent, context.extra)
         sources = [*((step.name, loaded) for loaded in values), *_records(step.parent, context)]
         _refuse(step.parent, context, sources)
 
@@ -83,6 +89,28 @@ def access_of_session(
     own = is_own_directory(Path(run_dir))
     known = variables if own else {"hostvars": variables.get("hostvars"), **extra}
     return cluster_settings.access_settings(known, extra, template)
+
+
+def refuse_foreign_holdings(directory: Path, extra: Mapping[str, Any]) -> None:
+    """Raise InputError for a cluster or lease that only a run directory names, unless ``-e`` names it, too.
+
+    Its release destroys what the record names, and uses addresses, folders and an inventory that it names.
+    """
+    held = []
+    for record in run_cluster_records.read_cluster_records(directory).values():
+        provider = provider_by_name(record["provider"])
+        if record.get("state") != "released" and not provider.shared and not provider.simulated:
+            held.append((run_cluster_records.FILE, "cluster", "cluster_name", str(record.get("name") or "")))
+    lease = read_optional(directory / LEASE) or {}
+    if lease.get("state") not in (None, "released"):
+        held.append((LEASE, "lease", "quads_lease_id", str(lease.get("lease_id") or "")))
+    for file, what, setting, name in held:
+        if not name or extra.get(setting) != name:
+            raise InputError(
+                f"{directory / file}: it names the {what} '{name}', and this run directory was copied, moved or "
+                f"received, or belongs to another user: the {what} is used only if you name it. If you trust this "
+                f"directory, give {extra_vars.extra_vars_text({setting: name})}"
+            )
 
 
 def _records(directory: Path, context: SettingsContext) -> Iterator[tuple[str, Any]]:

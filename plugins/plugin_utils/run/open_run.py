@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import place_of_directory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -170,8 +171,7 @@ class SettingsSession:
         if chosen == ["settings"]:
             show_points(self.context, effective, self.say)
             return self._result(None, effective, request, only_settings=True)
-        run_id = run_directory.new_id()
-        presets = list(request.presets)
+        run_id, presets = run_directory.new_id(), list(request.presets)
         name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
         command = self._command()
@@ -183,7 +183,7 @@ class SettingsSession:
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
             record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
-            record["directory"] = str((parent / name).resolve())
+            record.update(place_of_directory(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)

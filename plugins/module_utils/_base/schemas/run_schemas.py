@@ -58,6 +58,8 @@ RUN: dict[str, dict[str, Any]] = {
             "ended": STAMP_OR_NULL,
             # where the run was made: a copy of its directory holds nothing; absent in runs of older versions
             "directory": TEXT,
+            # number of that directory in its file system; absent in runs of older versions
+            "inode": COUNT,
             # full name of the project's role; absent in runs of older versions, whose roles were all of this collection
             "role": TEXT,
             # roles whose settings the project reads, and all others; absent in runs of older versions

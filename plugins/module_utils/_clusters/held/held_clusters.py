@@ -26,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 from .. import run_cluster_records
@@ -186,6 +187,8 @@ def _why_not_ours(folder: Path, record: Mapping[str, Any], commands: Mapping[str
         return f"{folder} does not say where the run was made (an older version); its GIVE_BACK releases it"
     if Path(record["directory"]) != folder.resolve():
         return f"its run was made in {record['directory']}, and {folder} is a copy"
+    if not is_in_its_place(record, folder):
+        return f"{folder} was copied or received; its GIVE_BACK releases it"
     return "" if commands.get(str(folder)) else f"the project of {folder} has no playbook here"
 
 

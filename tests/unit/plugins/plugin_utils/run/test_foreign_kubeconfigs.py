@@ -149,3 +149,48 @@ def test_a_lost_kubeconfig_of_a_received_run_is_not_replaced_by_one_that_its_set
         assert access("sutest").run["cluster_kubeconfig"] == expected
     extra = foreign_kubeconfigs.access_of_session(str(received), {}, variables, lambda one: one)("sutest")
     assert extra.extra["cluster_kubeconfig"] == str(program)
+
+
+def test_a_run_directory_that_says_that_it_was_opened_where_it_lies_is_foreign(tmp_path: Path, own: Path) -> None:
+    """Who sends an archive may know where it will be unpacked."""
+    foreign = Path(shutil.copytree(own, tmp_path / "predicted"))
+    run_record.update_record(foreign, lambda record: record.update(directory=str(foreign)))
+    assert foreign_kubeconfigs.is_own_directory(own) and not foreign_kubeconfigs.is_own_directory(foreign)
+    with pytest.raises(InputError, match="used only if you name it"):
+        begin(tmp_path, GIVES_BACK, {"run_dir": str(foreign)})
+
+
+AGENT = {
+    "provider": "openshift_agent",
+    "state": "acquired",
+    "owned": True,
+    "name": "lab",
+    "provider_data": {
+        "settings": {"cluster_agent_inventory": "/tmp/x", "cluster_agent_control_plane_group": "all"},
+        "machines": [{"name": "m", "bmc_address": "192.0.2.1"}],
+    },
+}
+
+
+@pytest.mark.parametrize("tags", [GIVES_BACK, ["release"], ["prepare", "test"]])
+def test_a_cluster_that_only_a_received_run_names_is_not_released(tmp_path: Path, own: Path, tags: list[str]) -> None:
+    run_cluster_records.update_host_records(own, ["sutest", "driver"], {**AGENT, "kubeconfig": ""})
+    received = Path(shutil.copytree(own, tmp_path / "received"))
+    with pytest.raises(InputError, match=r"names the cluster 'lab', .* give -e .*cluster_name.*lab"):
+        begin(tmp_path, tags, {"run_dir": str(received)})
+    with pytest.raises(InputError, match="names the cluster 'lab'"):
+        begin(tmp_path, tags, {"run_dir": str(received), "cluster_name": "other"})
+    foreign_kubeconfigs.refuse_foreign_holdings(received, {"cluster_name": "lab"})
+    if tags == GIVES_BACK:
+        assert begin(tmp_path, tags, {"run_dir": str(received), "cluster_name": "lab"})["run_dir"] == str(received)
+        assert begin(tmp_path, tags, {"run_dir": str(own)})["run_dir"] == str(own)
+
+
+def test_a_lease_that_only_a_received_run_names_is_not_ended(tmp_path: Path, received: Path, program: Path) -> None:
+    (received / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: held\n")
+    extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
+    with pytest.raises(InputError, match="names the lease 't1121-abcdef', .* give -e .*quads_lease_id"):
+        begin(tmp_path, GIVES_BACK, extra)
+    foreign_kubeconfigs.refuse_foreign_holdings(received, {"quads_lease_id": "t1121-abcdef"})
+    (received / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: released\n")
+    assert begin(tmp_path, GIVES_BACK, extra)["run_dir"] == str(received)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import place_of_directory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -42,7 +43,7 @@ def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster
     }
     clusters = {"sutest": kept, "driver": kept}
     files.write_yaml(directory / "cluster.yml", {"schema": "cluster/2", "clusters": clusters}, "cluster/2")
-    files.write_yaml(directory / "run.yml", {"id": run, "directory": str(directory.resolve())})
+    files.write_yaml(directory / "run.yml", {"id": run, **place_of_directory(directory, directory)})
     if command:
         COMMANDS[str(directory)] = shlex.join(command)
     return directory
@@ -177,6 +178,7 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
     assert [one.run_dir for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)] == [str(original)]
     for record, words in (
         ({"directory": "/gone/t1121-aaaaaa"}, "its run was made in /gone/t1121-aaaaaa"),
+        ({"directory": str(copy)}, "was copied or received"),
         ({}, "does not say where the run was made"),
     ):
         files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", **record})
