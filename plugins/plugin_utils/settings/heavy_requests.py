@@ -15,6 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care import lo
 
 #: Above these numbers a load is heavy: requests of a point, requests in one second, streams, seconds of a point.
 HEAVY_REQUESTS, HEAVY_REQUEST_RATE, HEAVY_STREAMS, HEAVY_SECONDS = 100_000, 500, 300, 3600
+#: Above this many seconds of all streams of a point together, streams without a number of requests are heavy.
+HEAVY_STREAM_SECONDS = 300_000
 #: Seconds of a search without ``timespan``.
 _USUAL_TIMESPAN = 600.0
 
@@ -24,6 +26,9 @@ def why_heavy(asked: Mapping[str, Any]) -> str:
 
     asked: entry ``requests`` of a meta/doctor.yml, rendered. Raises InputError for invalid arrivals.
     """
+    trace = dict(asked.get("arrival") or {})
+    if trace.get("src") and not trace.get("content") and not asked.get("count") and not asked.get("streams"):
+        return f"has the trace {trace['src']}, which can't be read here: the number of its requests is unknown"
     number, rate, seconds = _requests_of_point(asked)
     streams, warm_up = int(asked.get("streams") or 0), int(asked.get("warm_up") or 0)
     if (number := number * int(asked.get("turns") or 1) + warm_up) > HEAVY_REQUESTS:
@@ -32,6 +37,11 @@ def why_heavy(asked: Mapping[str, Any]) -> str:
         return f"sends {formats.format_count(round(rate), 'request')} in a second (at most {HEAVY_REQUEST_RATE})"
     if streams > HEAVY_STREAMS:
         return f"has {formats.format_count(streams, 'stream')} (at most {HEAVY_STREAMS})"
+    if streams and not asked.get("count") and streams * seconds > HEAVY_STREAM_SECONDS:
+        return (
+            f"has {formats.format_count(streams, 'stream')} without a number of requests for "
+            f"{formats.format_duration(seconds)} (at most {HEAVY_STREAM_SECONDS:,} seconds of all streams)"
+        )
     if seconds > HEAVY_SECONDS:
         return (
             f"sends requests for {formats.format_duration(seconds)} (at most {formats.format_duration(HEAVY_SECONDS)})"
@@ -49,8 +59,8 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
     if asked.get("streams"):
         return count, 0.0, duration
     arrival = dict(asked.get("arrival") or {})
-    if arrival.get("src") and not arrival.get("content"):  # a trace is a file of the lab
-        return count, 0.0, 0.0
+    if arrival.get("src"):  # a trace is a file of the lab, in one of several formats: a request a line
+        return count or len(str(arrival.get("content") or "").splitlines()), 0.0, 0.0
     # What an open load states is bounded before its times are made, which may be many.
     if (rate := float(arrival.get("rate") or 0)) > HEAVY_REQUEST_RATE or count > HEAVY_REQUESTS:
         return count, rate, 0.0

@@ -75,6 +75,8 @@ def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str
     requests = _doctor_document(role).get("requests") or {}
     for point in points:
         asked, unknown = render(requests, point.settings)
+        if isinstance(arrival := asked.get("arrival"), dict):
+            asked = {**asked, "arrival": arrival_with_trace_content(arrival, role / "files")}
         if requests and not unknown and (why := heavy_requests.why_heavy(asked)):
             return f"point {point.name} {why}"
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:

@@ -1,0 +1,33 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests that a directive may ask for have a bound, also where they have no stated number."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import heavy_requests
+
+TRACE = {"src": "lab.csv", "content": "a\n" * 100_001}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"count": 100_000, "streams": 4}, ""),
+        ({"count": 100_001, "streams": 4}, "has 100,001 requests"),
+        ({"streams": 300, "duration": 600}, ""),
+        ({"streams": 300, "duration": 3600}, "has 300 streams without a number of requests for .*300,000 seconds"),
+        ({"streams": 300, "duration": 3600, "warm_up": 5}, "without a number of requests"),
+        ({"streams": 300, "duration": 3600, "count": 1000}, ""),
+        ({"arrival": {"src": "lab.csv"}}, "has the trace lab.csv, which can't be read here"),
+        ({"arrival": {"src": "lab.csv"}, "count": 100}, ""),
+        ({"arrival": TRACE}, "has 100,001 requests"),
+        ({"arrival": TRACE, "count": 100}, ""),
+    ],
+)
+def test_requests_without_a_stated_number_have_a_bound(asked: dict[str, Any], why: str) -> None:
+    found = heavy_requests.why_heavy(asked)
+    assert re.search(why, found) if why else found == ""
