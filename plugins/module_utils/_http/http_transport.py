@@ -27,6 +27,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 
 MOST_REDIRECTS = 5
 #: Bytes that are kept of an error's answer, and characters of it in a message.
@@ -235,6 +236,7 @@ class HttpTransport:
         unknown = isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
         unsent = isinstance(reason, (ConnectionRefusedError, socket.gaierror, ssl.SSLError))
         text = str(getattr(reason, "strerror", "") or reason or type(reason).__name__)
+        text = " ".join(visible_text(text[:QUOTED]).split())  # it may quote what the server sent
         # The name of a server that has answered before is known: its look-up fails for now.
         return NoAnswer(text, sent=not unsent, permanent=unknown and not self.contacted)
 
@@ -257,6 +259,8 @@ def read_reply(answer: HTTPResponse, most: int) -> HttpReply:
     content = answer.read(limit + 1)
     if len(content) > limit and not refused:
         raise TooLarge(f"the answer has more than {most} bytes", permanent=True)
+    if answer.length and not refused:
+        raise NoAnswer(f"the answer ended {answer.length} bytes early")
     return HttpReply(answer.status, content[:limit], {name.lower(): value for name, value in answer.headers.items()})
 
 

@@ -342,6 +342,29 @@ def test_a_file_that_is_too_large_or_ends_early_is_no_file(tmp_path: Path) -> No
         client(server, max_bytes=1000).download("/x", tmp_path / "x")
 
 
+@pytest.mark.parametrize("length", ["100", "99999999999999999999"])
+def test_an_answer_that_ends_early_is_no_answer(length: str) -> None:
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{{}}".encode()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def send_and_close() -> None:
+            connection, _address = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        threading.Thread(target=send_and_close, daemon=True).start()
+        with pytest.raises(NoAnswer, match=r"GET /x: the answer ended 9\d+ bytes early"):
+            HttpClient("S", f"http://127.0.0.1:{listener.getsockname()[1]}").json("GET", "/x")
+
+
+def test_what_is_no_http_is_told_in_one_line_without_control_characters() -> None:
+    garbage = b"\x1b[2J\x07 no http\nat all\r\n\r\n"
+    with ScriptedServer(lambda _asked: garbage) as server, pytest.raises(NoAnswer) as raised:
+        HttpClient("S", f"http://127.0.0.1:{server.port}").send("GET", "/x")
+    assert str(raised.value).isprintable()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
