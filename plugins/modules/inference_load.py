@@ -234,6 +234,7 @@ options:
       - Number of processes that send the load together, each on its own connections. Request i, or conversation i, is
         sent by client i modulo their number. All have one clock and one start.
       - A client that dies is started again and sends what is missing of its share. Not together with O(search).
+      - Divides O(streams.count), unless O(count) is V(0).
     type: int
     default: 1
   pods:

@@ -211,6 +211,13 @@ class InferenceSpec:
         _require(clients == 1 or search is None, "clients", alone)
         few = f"clients is {clients}, more than the {number} of streams.count"
         _require(arrivals is not None or search is not None or clients <= number, "clients", few)
+        # Each client sends its share of the count: one with fewer streams than another would send its share alone.
+        nearest = min(round(number / clients), _MOST_STREAMS // clients) * clients
+        uneven = (
+            f"streams.count (serving_streams) is {number}, which is not divisible by the {clients} of clients"
+            f" (serving_clients), so with a count some would end before others: {nearest} is the nearest number"
+        )
+        _require(not count or number % clients == 0, "streams", uneven)
         weights = [(model["name"], float(model.get("weight", 1))) for model in params["models"]]
         _require(all(weight > 0 for _name, weight in weights), "models", "models: each weight must be above 0")
         return cls(

@@ -146,6 +146,11 @@ SERVING = settings_preflight.ROOT / "roles" / "serving"
         ),
         ({"serving_arrival": {"type": "closed"}}, "serving_arrival: arrival.type is closed; for requests use"),
         ({"serving_streams": 2, "serving_count": 0}, "serving_streams: streams need an end"),
+        ({"serving_streams": 4, "serving_clients": 2}, ""),
+        (
+            {"serving_streams": 3, "serving_clients": 2},
+            "serving_streams: streams.count (serving_streams) is 3, which is not divisible by the 2 of clients",
+        ),
         (
             {"serving_search": {"low": 1}, "serving_streams": 2},
             "serving_search is {'low': 1}: it decides when",

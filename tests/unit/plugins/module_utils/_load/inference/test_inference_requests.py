@@ -323,7 +323,7 @@ def test_of_several_clients_the_worst_one_counts_and_numbers_are_added() -> None
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-@pytest.mark.parametrize("load", [{"arrival": {"type": "constant", "rate": 1}}, {"streams": {"count": 5}}])
+@pytest.mark.parametrize("load", [{"arrival": {"type": "constant", "rate": 1}}, {"streams": {"count": 6}}])
 def test_each_conversation_belongs_to_one_client(load: dict[str, Any], turns: int, tmp_path: Path) -> None:
     params = {name: option.get("default") for name, option in SPEC.items()}
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], "count": 11, "turns": turns}
@@ -356,6 +356,11 @@ def test_each_conversation_belongs_to_one_client(load: dict[str, Any], turns: in
         ({"count": 600_000, "turns": 2, "streams": {"count": 3}}, "1,200,000 requests"),
         ({"count": 3, "streams": {"count": 3, "duration": -5}}, "streams.duration is -5"),
         ({"count": 3, "turns": 0}, "turns is 0"),
+        (
+            {"count": 11, "streams": {"count": 5}, "clients": 3},
+            r"\(serving_streams\) is 5, .* the 3 of clients \(serving_clients\), .*: 6 is the nearest number",
+        ),
+        ({"count": 9, "streams": {"count": 100_000}, "clients": 47}, ": 99969 is the nearest number"),
         ({"count": 3, "prompt_tokens": "many"}, "prompt_tokens is 'many'"),
         ({"count": 3, "output_tokens": {"type": "fix", "mean": 3}}, "output_tokens: unknown distribution 'fix'"),
         ({"count": 3, "headers": {"a b": "c"}}, "'a b' is not a valid name"),
@@ -372,6 +377,12 @@ def test_an_invalid_option_is_refused_with_its_value(changes: dict[str, Any], wo
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **changes}
     with pytest.raises(InputError, match=words):
         InferenceSpec.from_params({**params, **given})
+
+
+def test_streams_that_end_by_their_duration_need_not_be_divisible_by_the_clients(tmp_path: Path) -> None:
+    params = {name: option.get("default") for name, option in SPEC.items()}
+    given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], "clients": 3}
+    assert InferenceSpec.from_params({**params, **given, "streams": {"count": 5, "duration": 9}}).streams == 5
 
 
 @pytest.mark.parametrize("user", ["someone:kanary@", ":kanary@"])
