@@ -147,8 +147,8 @@ def check_workload_successes(
     if not good and not counts["failed"] and "sent_is" not in table.header:
         return check_result_entry("objects", INVALID, f"{text}: nothing finished.", point)
     failed = planned - good
-    if noun == "request":  # the server is not to blame for requests that an interrupted load lost
-        failed -= unmeasured
+    if noun == "request":  # An interrupted load lost these. The server may have failed the turn before an unsent one.
+        failed -= counts["lost"]
     if allowed is not None and failed > allowed:
         limit = f"; the limit is {formats.format_count(int(allowed), noun)}" if allowed else ""
         return check_result_entry("objects", OUTSIDE, f"{text}{limit}.", point)

@@ -69,6 +69,13 @@ def test_few_lost_requests_are_no_failures_of_the_server(tmp_path, more, result)
     assert check["result"] == result and "1 sent, but never answered" in check["detail"]
 
 
+def test_a_turn_that_was_not_sent_after_one_that_the_server_refused_is_a_failure(tmp_path):
+    table = built(tmp_path, [*(request(index, index) for index in range(198)), request(198, 198, **BUSY)], range(200))
+    assert table.outcome[198:] == ["refused", "unsent"]
+    assert run_checks.check_workload_successes("001", table, 1)["result"] == "outside"
+    assert run_checks.check_workload_successes("001", table, 2)["result"] == "pass"
+
+
 def test_lateness_speaks_of_requests(tmp_path):
     table = built(tmp_path, [request(0, 0), request(1, 1)], [0, 1])
     assert "99 % of 2 requests were sent" in run_checks.check_load_generator_lateness("001", table, 0.1)["detail"]
