@@ -28,11 +28,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import failure_actions, failure_ledger, failure_targets
+from . import failure_actions, failure_ledger, failure_targets, network_cut
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
 from .failure_schedule import (
     API_AWAY,
     CONTROLLER_RESTARTED,
+    NETWORK_CUT,
     OF_CONTROL_PLANE,
     SIMULATED_ONLY,
     UNDONE_LATER,
@@ -196,21 +197,34 @@ class FailureInjector:
         pods: list[failure_targets.PodRow] = []
         if failure.kind not in OF_CONTROL_PLANE:
             pods = failure_targets.list_pods(self._client, failure, self._run, self._point)
-        failing = {target for _number, target in self._open}
+        failing = failure_targets.failing_places(list(self._open.values()))
         targets = failure_targets.choose(self._client, failure, pods, failing, self._seed)
         if not targets:
-            self.skipped += 1
-            reason = failure_targets.why_skipped(failure)
-            self._write({"type": SKIPPED, "number": failure.number, "kind": failure.kind, "reason": reason})
+            self._skip(failure, failure_targets.why_skipped(failure))
         undone_later = []
         for target in targets:
             if self._halt.is_set():
                 break
-            hit = failure_targets.pods_of_target(failure, target, pods, self._seed)
-            self._inject_into(failure, target, hit, intended)
+            failing = failure_targets.failing_places(list(self._open.values()))
+            others = failing | (set(targets) - {target})  # rather not the peer, so that each of them can be hit
+            hit = failure_targets.pods_of_target(failure, target, pods, self._seed, others)
+            hit = hit or failure_targets.pods_of_target(failure, target, pods, self._seed, failing)
+            if failure.kind == NETWORK_CUT and not hit:  # it became the peer of another target
+                self._skip(failure, f"{target} or each of its peers has a failure that is not over")
+                continue
+            try:
+                self._inject_into(failure, target, hit, intended)
+            except network_cut.PodEnded as error:
+                self._skip(failure, str(error))
+                self._undo((failure.number, target))
+                continue
             if failure.kind in UNDONE_LATER:
                 undone_later.append(target)
         return undone_later
+
+    def _skip(self, failure: PlannedFailure, reason: str) -> None:
+        self.skipped += 1
+        self._write({"type": SKIPPED, "number": failure.number, "kind": failure.kind, "reason": reason})
 
     def _inject_into(self, failure: PlannedFailure, target: str, hit: list[dict[str, str]], intended: float) -> None:
         row = {

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -57,7 +57,7 @@ def _row(pod: dict[str, Any]) -> PodRow:
     return {**place, "node": pod["spec"].get("nodeName") or ""}
 
 
-def _peers(pod: PodRow, pods: Iterable[PodRow]) -> list[PodRow]:
+def _peers(pod: PodRow, pods: Collection[PodRow]) -> list[PodRow]:
     """Return the other pods of the workload of a pod, on the same node."""
     return [peer for peer in pods if peer is not pod and all(peer[key] == pod[key] for key in ("index", "node"))]
 
@@ -76,8 +76,10 @@ def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing:
     for target in failing:
         able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
     if failure.kind in OF_PODS:
-        places = [place_of(pod) for pod in pods if pod["node"] in able]
-        return choose_targets(failure, [place for place in places if place not in failing], seed)
+        free = [pod for pod in pods if pod["node"] in able and place_of(pod) not in failing]
+        if failure.kind == NETWORK_CUT:
+            free = [pod for pod in free if _peers(pod, free)]
+        return choose_targets(failure, list(map(place_of, free)), seed)
     used = set(able) & {pod["node"] for pod in pods}
     if not failure.by:
         return choose_targets(failure, sorted(used), seed)
@@ -86,14 +88,27 @@ def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing:
     return sorted(name for name, value in values.items() if value in chosen)
 
 
-def pods_of_target(failure: PlannedFailure, target: str, pods: list[PodRow], seed: int) -> list[PodRow]:
-    """Return the pods that a failure of ``target`` concerns; with a network that is cut, the pod and its peer."""
+def failing_places(rows: Collection[Mapping[str, Any]]) -> set[str]:
+    """Return the targets of the rows ``inject``, and the peers of pods whose network is cut."""
+    peers = {place_of(pod) for row in rows if row["kind"] == NETWORK_CUT for pod in row["pods"]}
+    return peers | {row["target"] for row in rows}
+
+
+def pods_of_target(
+    failure: PlannedFailure, target: str, pods: list[PodRow], seed: int, failing: Set[str] = frozenset()
+) -> list[PodRow]:
+    """Return the pods that a failure of ``target`` concerns; with a network that is cut, the pod and its peer.
+
+    None if the target or each peer is one of ``failing`` (failing_places) then.
+    """
     hit = [pod for pod in pods if target in (pod["node"], place_of(pod))]
     if failure.kind == GPU_LOST:
         return hit[:1] if failure.pod_fails else []
     if failure.kind != NETWORK_CUT:
         return hit
-    peers = {place_of(peer): peer for peer in _peers(hit[0], pods)}
+    peers = {place_of(peer): peer for peer in _peers(hit[0], pods) if place_of(peer) not in failing}
+    if target in failing or not peers:
+        return []
     chosen = choose_targets(replace(failure, count=1, share=0.0), sorted(peers), seed)
     return [*hit, *(peers[place] for place in chosen)]
 

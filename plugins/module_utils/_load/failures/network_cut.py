@@ -11,7 +11,10 @@ ended in any way. They end with the pods at the latest.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ from . import control_plane, guard_processes
 _NODE, _INTERFACE = "node", "eth0"
 #: An address that is valid and locally administered, and that no interface has.
 _NOBODY = "02:00:00:00:de:ad"
+#: Timeout for removing what a killed guard has left, seconds.
+_TIMEOUT = 10.0
 
 #: Further arguments: interface, hardware address, then pid and peer of each pod.
 _GUARD = """
@@ -71,6 +76,10 @@ finally:
 """
 
 
+class PodEnded(ProcessError):
+    """A pod ended before the network between it and its peer was cut."""
+
+
 def check_real_node(server: str) -> None:
     """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
     instance = control_plane.find_instance(server)
@@ -90,36 +99,73 @@ def read_cluster(server: str) -> dict[str, Any]:
 
 
 def inject(failure: Mapping[str, Any]) -> None:
-    """Cut the network between the two pods of the row ``inject``. Raises ProcessError."""
+    """Cut the network between the two pods of the row ``inject``. Raises ProcessError, PodEnded."""
     instance = control_plane.instance_at(Path(failure["before"]["instance"]))
     node = control_plane.running_processes(instance).get(_NODE)
     if node is None:
         raise ProcessError("network_cut: the real node does not run any more")
-    addresses = [pod["address"] for pod in failure["pods"]]
-    pids = _processes_with_addresses(node.pid, addresses)
-    if missing := [address for address in addresses if address not in pids]:
-        raise ProcessError(f"network_cut: no process of the node has the address {missing[0]} of a pod")
-    pairs = [(pids[address], peer) for address, peer in zip(addresses, reversed(addresses), strict=True)]
-    guard_processes.start_guard(
-        instance,
-        _guard_name(failure),
-        _GUARD,
-        failure["duration"],
-        [_INTERFACE, _NOBODY, *sum(pairs, ())],
-        lambda: all(_is_cut(pid, peer) for pid, peer in pairs),
-    )
+    pairs = _pairs(node.pid, failure)
+    _check_pods_run(failure, pairs)
+    try:
+        guard_processes.start_guard(
+            instance,
+            _guard_name(failure),
+            _GUARD,
+            failure["duration"],
+            [_INTERFACE, _NOBODY, *sum(pairs, ())],
+            lambda: all(_is_cut(pid, peer) for pid, peer in pairs),
+        )
+    except ProcessError:
+        _check_pods_run(failure, _pairs(node.pid, failure))
+        raise
 
 
 def undo(server: str, failure: Mapping[str, Any]) -> bool:
-    """Have the guard end, and wait for it; return False if it has ended before, or the cluster is another one."""
+    """Have the guard end, and wait for it; return False if it has ended before, or the cluster is another one.
+
+    What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.
+    """
     instance = control_plane.find_instance(server)
     if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
         return False
-    return guard_processes.end_guard(instance, _guard_name(failure))
+    ended = guard_processes.end_guard(instance, _guard_name(failure))
+    node = control_plane.running_processes(instance).get(_NODE)
+    return (node is not None and _remove_left(node.pid, failure)) or ended
+
+
+def _remove_left(node: int, failure: Mapping[str, Any]) -> bool:
+    """Remove the entries that a killed guard has left; return False without any. Raises ProcessError, WaitTimeout."""
+    left = [pair for pair in _pairs(node, failure) if _is_cut(*pair)]
+    if not left:
+        return False
+    # Without its file, a guard removes the entries at once.
+    arguments = (os.getpid(), os.devnull + "/none", 0, _INTERFACE, _NOBODY, *sum(left, ()))
+    done = processes.run_to_completion([sys.executable, "-c", _GUARD, *map(str, arguments)], _TIMEOUT)
+    if any(_is_cut(*pair) for pair in left):
+        raise ProcessError(
+            f"network_cut: the network of {failure['target']} is still cut, and its guard has ended: {done.last_line}"
+        )
+    return True
 
 
 def _guard_name(failure: Mapping[str, Any]) -> str:
-    return f"network-{int(failure['number'])}"
+    """Return a name that no other cut has: one failure may cut the networks of several targets."""
+    digest = hashlib.sha256(str(failure["target"]).encode()).hexdigest()[:12]
+    return f"network-{int(failure['number'])}-{digest}"
+
+
+def _pairs(node: int, failure: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return a process in the network of each pod that has not ended, and the address of the pod's peer."""
+    addresses = [str(pod["address"]) for pod in failure["pods"]]
+    pids = _processes_with_addresses(node, addresses)
+    return [(pids[own], peer) for own, peer in zip(addresses, reversed(addresses), strict=True) if own in pids]
+
+
+def _check_pods_run(failure: Mapping[str, Any], pairs: Sequence[tuple[int, str]]) -> None:
+    peers = [peer for _pid, peer in pairs]
+    for pod, peer in zip(failure["pods"], reversed(failure["pods"]), strict=True):
+        if peer["address"] not in peers:
+            raise PodEnded(f"no process of the node has the address {pod['address']} of pod {pod['name']} any more")
 
 
 def _processes_with_addresses(node: int, addresses: Sequence[str]) -> dict[str, int]:

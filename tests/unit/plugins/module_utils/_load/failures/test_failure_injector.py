@@ -33,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
     failure_ledger,
     failure_schedule,
     failure_targets,
+    network_cut,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import FailureInjector
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
@@ -340,6 +341,71 @@ def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluste
     real["metadata"]["labels"] = {"perfscale.seatrial/simulated": "true"}
     assert failure_targets.choose(cluster.client, failure, pods, set(), 1) == []
     assert "no two pods of a workload run on one real node" in failure_targets.why_skipped(failure)
+
+
+def pods_of_workload(cluster: NodeServer, names: str) -> None:
+    """Add pods of one workload on a real node."""
+    made = [pod(name, "a") for name in names]
+    for number, item in enumerate(made):
+        item["metadata"]["labels"] = {"perfscale.seatrial/index": "0"}
+        item["status"]["podIP"] = f"10.0.0.{number}"
+    real = node("a")
+    real["metadata"]["labels"] = {}
+    cluster.add(real, pods=tuple(made))
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
+    monkeypatch.setattr(network_cut, "read_cluster", lambda _server: {"instance": "none"})
+    monkeypatch.setattr(network_cut, "inject", lambda _row: None)
+    monkeypatch.setattr(network_cut, "undo", lambda _server, _row: True)
+
+
+@pytest.mark.usefixtures("cuts")
+def test_no_pod_is_cut_from_two_peers_at_once(cluster: NodeServer, tmp_path: Path) -> None:
+    pods_of_workload(cluster, "pqrst")
+    planned = plan("network_cut", at=[0.0, 0.1, 0.2], duration=60.0)
+    found = injector(cluster, tmp_path, planned)
+    found.open()
+    found.begin(time.monotonic())
+    wait_for_row(tmp_path, "skipped")
+    found.close()
+    hit = [place["name"] for row in rows(tmp_path, "inject") for place in row["pods"]]
+    assert len(hit) == len(set(hit)) == 4, "the fifth pod has no free peer"
+    assert found.summary() == {"network_cut": 2, "skipped": 1}
+
+
+@pytest.mark.usefixtures("cuts")
+def test_targets_of_one_failure_do_not_share_pods(cluster: NodeServer, tmp_path: Path) -> None:
+    pods_of_workload(cluster, "pqrst")
+    found = inject_all(cluster, tmp_path, plan("network_cut", count=3, duration=60.0), 2)
+    wait_for_row(tmp_path, "skipped")
+    found.close()
+    cut = rows(tmp_path, "inject")
+    hit = [place["name"] for row in cut for place in row["pods"]]
+    assert len(hit) == len(set(hit)) == 4 and {row["number"] for row in cut} == {0}
+    assert "has a failure that is not over" in rows(tmp_path, "skipped")[0]["reason"]
+
+
+@pytest.mark.usefixtures("cuts")
+def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
+    cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inject(_row: Any) -> None:
+        raise network_cut.PodEnded("pod p has ended")
+
+    monkeypatch.setattr(network_cut, "inject", inject)
+    pods_of_workload(cluster, "pq")
+    found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
+    found.open()
+    found.begin(time.monotonic())
+    wait_for_row(tmp_path, "undone")
+    found.check()
+    found.close()
+    assert rows(tmp_path, "skipped")[0]["reason"] == "pod p has ended" and rows(tmp_path, "injected") == []
+    assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
+    assert len(rows(tmp_path, "undone")) == 1 and found.summary() == {"skipped": 1}
 
 
 def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
