@@ -170,6 +170,7 @@ def _read_catalogue(root: Path, foreign: ProjectRole | None) -> Catalogue:
 
     settings: dict[str, Setting] = {}
     parameters: set[str] = set()
+    passed_by: dict[str, str] = {}  # a parameter to the role that has it
     needs: dict[str, dict[str, Any]] = {}
     files: dict[str, dict[str, Any]] = {}
     roles = {path.name: path for path in sorted((root / "roles").iterdir()) if path.is_dir()}
@@ -185,6 +186,10 @@ def _read_catalogue(root: Path, foreign: ProjectRole | None) -> Catalogue:
             for name, spec in (entry.get("options") or {}).items():
                 if name in settings and settings[name].role != role:
                     raise InputError(f"{meta}/argument_specs.yml: '{name}' is a setting of role {settings[name].role}")
+                if passed_by.get(name, role) != role:
+                    raise InputError(f"{meta}/argument_specs.yml: '{name}' is a parameter of role {passed_by[name]}")
+                if name in passed:
+                    passed_by[name] = role
                 if spec.get("required") or name in passed:
                     parameters.add(name)
                 else:

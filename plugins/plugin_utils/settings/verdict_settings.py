@@ -56,11 +56,16 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
 
 
 def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Path]) -> list[str]:
-    """Return files and folders of KPI definitions of a point. settings: of the point. roles: their folders by name."""
+    """Return files and folders of KPI definitions of a point, in the order in which role results reads them.
+
+    settings: of the point. roles: their folders by name.
+    """
     folders = [roles[project] / "files"] if project in roles else []
     paths = [str(folder) for folder in folders if (folder / kpi_definitions.IN_FOLDER).is_file()]
-    workload = roles["results"] / "files" / "kpis" / "workload.yml"
-    return [str(workload), *paths, *map(str, settings.get(KPI_FILES) or ())]
+    workload, failures, recovery = (
+        str(roles["results"] / "files" / "kpis" / f"{name}.yml") for name in ("workload", "failures", "recovery")
+    )
+    return [workload, failures, *paths, recovery, *map(str, settings.get(KPI_FILES) or ())]
 
 
 def _check_answer(name: str, definitions: list[dict[str, Any]]) -> None:

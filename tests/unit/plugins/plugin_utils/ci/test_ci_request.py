@@ -291,7 +291,7 @@ def test_what_a_shipped_preset_does_decides_whether_it_may_be_asked_for(project:
         ({"rehearsal_components": ["mykind"]}, "to 'mykind', which only the lab decides"),
         ({"rehearsal_components": [".."]}, "to '..', which only the lab decides"),
         ({"rehearsal_components": "{{ ['node'] }}"}, "which only the lab decides"),
-        ({"nfd_timeout": 5}, "sets nfd_timeout, which only the lab decides"),
+        ({"olm_operator_timeout": 5}, "sets olm_operator_timeout, which only the lab decides"),
         ({"extends": ["below"]}, "mine extends below, which sets node_scaling_count: it creates machines"),
         ({"extends": ["below"], "node_scaling_count": 0}, ""),
     ],

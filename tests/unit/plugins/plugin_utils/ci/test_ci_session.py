@@ -138,7 +138,7 @@ def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
         ("/test serving light\n/var serving_streams: 10000", "point 001 has 10,000 streams (at most 300)"),
         (
             "/test serving light\n/var serving_streams: 4\n/var serving_duration: 86400",
-            "point 001 sends requests for 24 h 0 min",
+            "4 streams without a number of requests for 24 h 0 min (at most 300,000 seconds of all streams)",
         ),
         (
             "/test serving light\n/var serving_streams: 4\n/var serving_count: 60000\n/var serving_turns: 2",

@@ -100,9 +100,11 @@ def test_a_role_with_the_name_of_one_of_ours_or_with_one_of_its_settings_is_refu
         settings_catalogue.load_catalogue(ROOT, project_role.find_role("me.bench.workload"))
     (bench / "roles" / "workload").rename(bench / "roles" / "another")
     specs = bench / "roles" / "another" / "meta" / "argument_specs.yml"
-    specs.write_text(specs.read_text(encoding="utf-8").replace("my_llm_test_count", "workload_count"), encoding="utf-8")
-    with pytest.raises(InputError, match="'workload_count' is a setting of role workload"):
-        settings_catalogue.load_catalogue(ROOT, project_role.find_role("me.bench.another"))
+    text = specs.read_text(encoding="utf-8")
+    for name, what in (("workload_in_flight", "setting"), ("workload_count", "parameter")):
+        specs.write_text(text.replace("my_llm_test_count", name), encoding="utf-8")
+        with pytest.raises(InputError, match=f"'{name}' is a {what} of role workload"):
+            settings_catalogue.load_catalogue(ROOT, project_role.find_role("me.bench.another"))
 
 
 def test_the_record_of_a_run_names_role_and_version(bench: Path) -> None:

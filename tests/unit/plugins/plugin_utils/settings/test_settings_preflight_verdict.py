@@ -70,6 +70,8 @@ def test_the_file_and_line_of_a_wrong_setting_is_named_and_every_point_is_checke
 
 def test_settings_of_the_comparison_are_accepted() -> None:
     check(PHASES, None, results_answer="time_to_running_p95")
+    check(PHASES, None, results_answer="goodput", results_limits={"never_recovered": {"max": 0}})
+    check(PHASES, None, results_judged=["time_to_recover_node_lost"])
     check(PHASES, None, results_judged=["headline", "time_to_*_p95"], results_level="0.05", results_least="0.1")
     check(
         PHASES,

@@ -37,7 +37,7 @@ def stream(*events: dict[str, Any], cut: bool = False) -> bytes:
 
 
 def listing(version: int, *uids: str) -> tuple[int, Any]:
-    items = [{"metadata": {"uid": uid}} for uid in uids]
+    items = [{"metadata": {"uid": uid, "name": uid}} for uid in uids]
     return 200, {"metadata": {"resourceVersion": str(version)}, "items": items}
 
 
