@@ -96,7 +96,9 @@ POINT: dict[str, dict[str, Any]] = {
                 "type": "object",
                 "additionalProperties": {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 2},
             },
-        }
+        },
+        # Whether a pod that was there before is still one of the servers; files of earlier versions lack it.
+        {"earlier_servers": TRUTH},
     ),
     # Figures printed by workloads; one row per pod log.
     "training/1": object_schema(

@@ -124,6 +124,8 @@ class ServerDeployment:
         self._began = 0.0
         self._last_look = 0.0
         self._times: dict[str, list[float]] = {}  # stage -> the last look without it, the first one with it
+        self._earlier_pods: set[str] = set()
+        self._earlier_stay = False  # whether servers that were there before answer too
         self.urls = list(spec.urls)
 
     def run(self, point_dir: Path, step: Step) -> dict[str, Any]:
@@ -136,6 +138,7 @@ class ServerDeployment:
         step.manifest("servers", [apply.without_secrets(item, item, MASK) for item in manifests])
         self._create_namespace()
         self._delete_autoscalers({item["metadata"]["name"] for item in manifests if item["kind"] == _AUTOSCALER[1]})
+        self._earlier_pods = {pod["metadata"]["uid"] for pod in self._pods()}
         self._began = self._last_look = time.monotonic()
         try:
             result = apply.apply_all(self._client, manifests)
@@ -155,6 +158,7 @@ class ServerDeployment:
             stage: [round(bound, 4) for bound in self._times[stage]] for stage in spec.stages if stage in self._times
         }
         document = {"schema": SCHEMA, "urls": self.urls, "changed": changed, "stages": times if changed else {}}
+        document["earlier_servers"] = self._earlier_stay
         point_dir.mkdir(parents=True, exist_ok=True)
         files.write_json(point_dir / FILE, document)
         took = formats.format_duration(self._times["answers"][1])
@@ -202,6 +206,7 @@ class ServerDeployment:
             self._note(kind.lower(), bool(things))
         objects += [thing for things in made.values() for thing in things]
         pods = [pod for pod in self._pods() if not pod["metadata"].get("deletionTimestamp")]
+        self._earlier_stay = any(pod["metadata"]["uid"] in self._earlier_pods for pod in pods)
         ready, why = self._is_ready(objects, pods)
         for manifest, thing in zip(manifests, live, strict=True):
             if thing is None:

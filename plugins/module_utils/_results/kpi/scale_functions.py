@@ -251,6 +251,9 @@ def first_request_time(data: PointData) -> KpiValue:
     Of several URLs, which get their first requests one after the other, the longest.
     """
     _stages_of_new_servers(data)
+    if needed_requests(data).deployment.get("earlier_servers"):
+        note = "a server of an earlier point or attempt stayed, and may have answered the request"
+        return KpiValue(None, 0, 0, note=note)
     seconds = needed_requests(data).first_requests
     if not seconds:
         return KpiValue(None, 0, 0, note="an earlier version of the collection did not record it")

@@ -91,7 +91,8 @@ def pod(name: str, ready: bool = False, **state: Any) -> dict[str, Any]:
     conditions = [{"type": "Ready", "status": str(ready)}]
     statuses = [{"name": "server", "ready": ready, "restartCount": 0, **state}] if state else []
     status = {"conditions": conditions, "containerStatuses": statuses}
-    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": "n"}, "status": status}
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+    return {"metadata": meta, "spec": {"nodeName": "n"}, "status": status}
 
 
 def spec(timeout: float = 60, **more: Any) -> ServerDeploymentSpec:
@@ -212,6 +213,35 @@ def test_the_autoscalers_of_other_points_are_deleted_and_those_of_controllers_st
     deploy(cluster, tmp_path, spec(), [lambda: cluster.give_address()])  # type: ignore[attr-defined]
     left = [one["metadata"]["name"] for one in cluster.autoscalers]
     assert left == (["of-a-controller"] if may_list else ["s-001", "of-a-controller"])
+
+
+#: The pod of the first point, which is being deleted.
+ENDING = pod("a")
+ENDING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("later", "stay"),
+    [([pod("a"), pod("b")], True), ([pod("b")], False), ([pod("b"), ENDING], False)],
+    ids=["one more", "another", "the old one ends"],
+)
+def test_it_is_recorded_whether_earlier_servers_stay(tmp_path: Path, later: list[dict[str, Any]], stay: bool) -> None:
+    cluster = Cluster()
+    cluster.status = READY
+
+    def start_first() -> None:
+        cluster.pods = [pod("a")]
+        cluster.give_address()  # type: ignore[attr-defined]
+
+    def begin_second() -> None:
+        cluster.health = 503
+
+    def change_pods() -> None:
+        cluster.pods, cluster.health = later, 200
+
+    deploy(cluster, tmp_path, spec(), [start_first, begin_second, change_pods])
+    found = [json.loads((tmp_path / point / "deployment.json").read_text()) for point in ("001", "002")]
+    assert [document["earlier_servers"] for document in found] == [False, stay]
 
 
 def test_a_deleted_object_is_not_ready(tmp_path: Path) -> None:

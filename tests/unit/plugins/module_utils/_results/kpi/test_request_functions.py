@@ -328,22 +328,27 @@ def test_metrics_of_servers_whose_number_followed_the_load_are_no_figure(tmp_pat
     assert kpis["server_ttft_mean"]["value"] is None
 
 
+#: The stages of servers that the run deployed at the point.
+NEW = {"answers": [3.0, 3.2]}
+
+
 @pytest.mark.parametrize(
-    ("stages", "seconds", "value", "note"),
+    ("deployed", "seconds", "value", "note"),
     [
-        ({"answers": [3.0, 3.2]}, [0.4], 0.4, "one request before the load"),
-        ({"answers": [3.0, 3.2]}, [0.4, 0.7, 0.2], 0.7, "the longest of 3 servers"),
-        ({"answers": [3.0, 3.2]}, [], None, "an earlier version"),
-        ({}, [0.4], None, "the servers were there already"),
+        ({"stages": NEW}, [0.4], 0.4, "one request before the load"),
+        ({"stages": NEW, "earlier_servers": False}, [0.4, 0.7, 0.2], 0.7, "the longest of 3 servers"),
+        ({"stages": NEW, "earlier_servers": True}, [0.4], None, "a server of an earlier point or attempt stayed"),
+        ({"stages": NEW}, [], None, "an earlier version"),
+        ({"stages": {}}, [0.4], None, "the servers were there already"),
     ],
 )
-def test_the_first_request_is_a_figure_only_of_new_servers(tmp_path, stages, seconds, value, note):
+def test_the_first_request_is_a_figure_only_of_new_servers(tmp_path, deployed, seconds, value, note):
     folder = tmp_path / "points" / "001"
     folder.mkdir(parents=True)
-    (folder / "deployment.json").write_text(json.dumps({"stages": stages}))
+    (folder / "deployment.json").write_text(json.dumps(deployed))
     kpis, _answer = figures(tmp_path, *steady(), first_tokens=seconds)
     assert kpis["first_request"]["value"] == value and note in kpis["first_request"]["note"]
-    assert kpis["time_to_ready"]["value"] == (pytest.approx(3.1) if stages else None)
+    assert kpis["time_to_ready"]["value"] == (pytest.approx(3.1) if deployed["stages"] else None)
 
 
 def test_servers_that_the_run_did_not_deploy_have_no_first_request(tmp_path):
