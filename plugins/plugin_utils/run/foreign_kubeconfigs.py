@@ -38,6 +38,10 @@ from .run_directory import read_optional
 LEASE = "lease.yml"
 #: Phases that use no cluster; the report does with metrics_route.
 WITHOUT_CLUSTER = {"settings", "report", "export"}
+#: Suffix that the cluster of the driver gets if the clusters of both hosts have one name.
+OF_DRIVER = "-driver"
+#: Settings that let a release act on what the run has not made, or at a server that it names.
+CHOOSE_HOLDINGS = ("cluster_release_named", "cluster_metadata_store", "quads_lease_api_url")
 
 
 def is_own_directory(directory: Path) -> bool:
@@ -62,7 +66,7 @@ def refuse_foreign_kubeconfigs(
         return
     sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
     if not phases <= {"settings"}:
-        refuse_foreign_holdings(directory, context.extra)
+        refuse_foreign_holdings(directory, context.extra, [("request.yml", tree) for tree in trees])
         sources += _records(directory, context)
     _refuse(directory, context, sources)
 
@@ -73,8 +77,9 @@ def refuse_foreign_kubeconfigs_of_call(step: Path, context: SettingsContext, val
     values: the contents of the files that are loaded as variables.
     """
     if not is_own_directory(step.parent):
-        refuse_foreign_holdings(step.parent, context.extra)
-        sources = [*((step.name, loaded) for loaded in values), *_records(step.parent, context)]
+        loaded = [(step.name, tree) for tree in values]
+        refuse_foreign_holdings(step.parent, context.extra, loaded)
+        sources = [*loaded, *_records(step.parent, context)]
         _refuse(step.parent, context, sources)
 
 
@@ -91,26 +96,58 @@ def access_of_session(
     return cluster_settings.access_settings(known, extra, template)
 
 
-def refuse_foreign_holdings(directory: Path, extra: Mapping[str, Any]) -> None:
+def refuse_foreign_holdings(
+    directory: Path, extra: Mapping[str, Any], trees: Iterable[tuple[str, Mapping[str, Any]]] = ()
+) -> None:
     """Raise InputError for a cluster or lease that only a run directory names, unless ``-e`` names it, too.
 
-    Its release destroys what the record names, and uses addresses, folders and an inventory that it names.
+    Its release destroys what the record names, and uses addresses, folders and an inventory that it names. trees: file
+    and settings that the session would use.
     """
-    held = []
+    missing: dict[str, str] = {}
+    named = []
+    for file, what, setting, name in [*_recorded_holdings(directory), *_chosen_holdings(directory, trees)]:
+        given = str(extra.get(setting) or "")
+        of_two = {given, given + OF_DRIVER} if setting == "cluster_name" else {given}
+        if not given or name not in of_two:
+            missing.setdefault(setting, name.removesuffix(OF_DRIVER) if setting == "cluster_name" else name)
+            named.append(f"{file} names the {what} '{name}'")
+    if missing:
+        raise InputError(
+            f"{directory}: {', '.join(dict.fromkeys(named))}, and this run directory was copied, moved or received, "
+            "belongs to another user, or is of an older version: what it names is used only if you name it. If you "
+            f"trust this directory, give {extra_vars.extra_vars_text(missing)}"
+        )
+
+
+def holdings_named(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of ``-e`` that name clusters and leases: without them, a later session is refused."""
+    return {name: extra[name] for name in ("cluster_name", "quads_lease_id", *CHOOSE_HOLDINGS) if extra.get(name)}
+
+
+def _recorded_holdings(directory: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Yield file, kind, setting and name of each cluster and lease that a run directory records."""
     for record in run_cluster_records.read_cluster_records(directory).values():
         provider = provider_by_name(record["provider"])
         if record.get("state") != "released" and not provider.shared and not provider.simulated:
-            held.append((run_cluster_records.FILE, "cluster", "cluster_name", str(record.get("name") or "")))
-    lease = read_optional(directory / LEASE) or {}
-    if lease.get("state") not in (None, "released"):
-        held.append((LEASE, "lease", "quads_lease_id", str(lease.get("lease_id") or "")))
-    for file, what, setting, name in held:
-        if not name or extra.get(setting) != name:
-            raise InputError(
-                f"{directory / file}: it names the {what} '{name}', and this run directory was copied, moved or "
-                f"received, or belongs to another user: the {what} is used only if you name it. If you trust this "
-                f"directory, give {extra_vars.extra_vars_text({setting: name})}"
-            )
+            yield run_cluster_records.FILE, "cluster", "cluster_name", str(record.get("name") or "")
+    if (directory / LEASE).exists():  # released or not: its release ends the lease with the id of the run
+        lease = read_optional(directory / LEASE) or {}
+        yield LEASE, "lease", "quads_lease_id", str(lease.get("lease_id") or "")
+
+
+def _chosen_holdings(
+    directory: Path, trees: Iterable[tuple[str, Mapping[str, Any]]]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield file, kind, setting and value of each setting that chooses a cluster or lease of another run."""
+    own_lease = ("", "{{ run_id }}", str((read_optional(directory / "run.yml") or {}).get("id") or ""))
+    for file, settings in trees:
+        for name in CHOOSE_HOLDINGS:
+            if settings.get(name):
+                yield file, name, name, str(settings[name])
+        lease = str(settings.get("quads_lease_id") or "")
+        if lease not in own_lease:
+            yield file, "lease", "quads_lease_id", lease
 
 
 def _records(directory: Path, context: SettingsContext) -> Iterator[tuple[str, Any]]:

@@ -226,9 +226,8 @@ class SettingsSession:
             show_points(self.context, effective, self.say, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
         command = self._command()
-        give_back = self._give_back_of(
-            directory, earlier, command, recorded_settings.extra_vars_to_repeat(request, effective.settings)
-        )
+        repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
+        give_back = self._give_back_of(directory, earlier, command, repeated)
         held_by_run.refuse_release(directory, effective.settings, self._tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
@@ -272,6 +271,7 @@ class SettingsSession:
         """
         if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])
+        repeated = {**repeated, **foreign_kubeconfigs.holdings_named(self.context.extra)}
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:

@@ -157,7 +157,7 @@ def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Map
                 kept=bool(cluster.get("kept")),
                 run_dir=str(folder),
                 command=tuple(shlex.split(commands.get(str(folder), ""))),
-                stays=_why_not_ours(folder, record, commands) or _why_not_here(cluster, rehearsals),
+                stays=_why_not_ours(folder, record, commands, cluster) or _why_not_here(cluster, rehearsals),
             )
         )
     return held
@@ -179,16 +179,22 @@ def _is_instance_of_run(cluster: Mapping[str, Any], run: str) -> bool:
         return False
 
 
-def _why_not_ours(folder: Path, record: Mapping[str, Any], commands: Mapping[str, str]) -> str:
+def _why_not_ours(
+    folder: Path, record: Mapping[str, Any], commands: Mapping[str, str], cluster: Mapping[str, Any]
+) -> str:
     """Return why we must not give back what a run holds; empty if it is a run of this user in this very directory."""
     if folder.stat().st_uid != os.geteuid():
         return f"{folder} belongs to another user"
+    releases = "its GIVE_BACK releases it"
+    if cluster["provider"] != REHEARSAL:
+        named = extra_vars.extra_vars_text({"cluster_name": str(cluster.get("name") or "").removesuffix("-driver")})
+        releases += f", or add {named} to it, if the run is of an older version or was moved"
     if not record.get("directory"):
-        return f"{folder} does not say where the run was made (an older version); its GIVE_BACK releases it"
+        return f"{folder} does not say where the run was made (an older version); {releases}"
     if Path(record["directory"]) != folder.resolve():
         return f"its run was made in {record['directory']}, and {folder} is a copy"
     if not is_in_its_place(record, folder):
-        return f"{folder} was copied or received; its GIVE_BACK releases it"
+        return f"{folder} was copied, moved or received, or is of an older version; {releases}"
     return "" if commands.get(str(folder)) else f"the project of {folder} has no playbook here"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
@@ -192,5 +192,64 @@ def test_a_lease_that_only_a_received_run_names_is_not_ended(tmp_path: Path, rec
     with pytest.raises(InputError, match="names the lease 't1121-abcdef', .* give -e .*quads_lease_id"):
         begin(tmp_path, GIVES_BACK, extra)
     foreign_kubeconfigs.refuse_foreign_holdings(received, {"quads_lease_id": "t1121-abcdef"})
+    # The release of a lease that is recorded as released asks the server again.
     (received / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: released\n")
-    assert begin(tmp_path, GIVES_BACK, extra)["run_dir"] == str(received)
+    with pytest.raises(InputError, match="names the lease 't1121-abcdef'"):
+        begin(tmp_path, GIVES_BACK, extra)
+    assert begin(tmp_path, GIVES_BACK, {**extra, "quads_lease_id": "t1121-abcdef"})["run_dir"] == str(received)
+
+
+CHOSEN = {
+    "cluster_release_named": "lab",
+    "cluster_metadata_store": "s3://theirs/x",
+    "quads_lease_api_url": "https://192.0.2.1",
+    "quads_lease_id": "t1121-victim",
+}
+
+
+@pytest.mark.parametrize("setting", CHOSEN)
+def test_a_received_request_does_not_choose_what_a_release_acts_on(
+    tmp_path: Path, own: Path, program: Path, setting: str
+) -> None:
+    request = files.read_yaml(own / "request.yml")
+    [given] = [layer for layer in request["layers"] if layer["kind"] == "extra"]
+    given["values"] |= {setting: CHOSEN[setting]}
+    files.write_yaml(own / "request.yml", request)
+    received = Path(shutil.copytree(own, tmp_path / "received"))
+    extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
+    with pytest.raises(InputError, match=f"request.yml names the .*'{CHOSEN[setting]}', .* give -e .*{setting}"):
+        begin(tmp_path, GIVES_BACK, extra)
+    trees = [("request.yml", {setting: CHOSEN[setting]})]
+    with pytest.raises(InputError, match=setting):
+        foreign_kubeconfigs.refuse_foreign_holdings(received, {setting: "other"}, trees)
+    foreign_kubeconfigs.refuse_foreign_holdings(received, {setting: CHOSEN[setting]}, trees)
+
+
+def test_a_received_role_call_does_not_choose_what_a_release_acts_on(received: Path, tmp_path: Path) -> None:
+    (received / "cluster.yml").unlink()
+    step = received / "001__cluster__release"
+    step.mkdir()
+    call = "step_role: perfscale.seatrial.cluster\nstep_entry: release\n"
+    (step / "arguments.yml").write_text(f"{call}cluster_release_named: lab\n")
+    with pytest.raises(InputError, match="names the cluster_release_named 'lab'"):
+        role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {}))
+    known = context_of(tmp_path, ["all"], {"cluster_release_named": "lab"})
+    assert role_call_record.check_recorded_call(step, known)["entry"] == "release"
+
+
+def test_one_name_releases_both_clusters_of_a_moved_run_and_the_new_command_repeats_it(
+    tmp_path: Path, own: Path
+) -> None:
+    for host, name in (("sutest", "lab"), ("driver", "lab-driver")):
+        run_cluster_records.update_host_records(own, [host], {**AGENT, "kubeconfig": "", "name": name})
+    (own / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: held\n")
+    moved = Path(shutil.move(own, tmp_path / "moved"))
+    with pytest.raises(InputError, match="cluster 'lab', .*cluster 'lab-driver', .*lease 't1121-abcdef'") as refused:
+        begin(tmp_path, GIVES_BACK, {"run_dir": str(moved)})
+    named = {"cluster_name": "lab", "quads_lease_id": "t1121-abcdef"}
+    assert str(refused.value).endswith(extra_vars.extra_vars_text(named))
+    with pytest.raises(InputError, match="names the cluster 'lab'"):
+        foreign_kubeconfigs.refuse_foreign_holdings(moved, {**named, "cluster_name": "lab-driver"})
+    assert begin(tmp_path, GIVES_BACK, {"run_dir": str(moved), **named})["run_dir"] == str(moved)
+    give_back = (moved / "GIVE_BACK").read_text()
+    assert json.dumps(named) in give_back and f'"run_dir": "{moved}"' in give_back

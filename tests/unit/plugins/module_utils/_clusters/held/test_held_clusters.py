@@ -178,7 +178,8 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
     assert [one.run_dir for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)] == [str(original)]
     for record, words in (
         ({"directory": "/gone/t1121-aaaaaa"}, "its run was made in /gone/t1121-aaaaaa"),
-        ({"directory": str(copy)}, "was copied or received"),
+        ({"directory": str(copy)}, """GIVE_BACK releases it, or add -e '{"cluster_name": "copied"}' to it"""),
+        ({"directory": str(copy)}, "was copied, moved or received"),
         ({}, "does not say where the run was made"),
     ):
         files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", **record})
