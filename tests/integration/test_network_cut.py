@@ -145,8 +145,8 @@ def test_a_killed_load_leaves_no_network_cut(world: World) -> None:
         assert time.monotonic() < deadline and process.poll() is None, "the network is not cut"
         time.sleep(0.1)
     time.sleep(3)
+    killed = time.time()  # from here on the guard may end the cut
     os.killpg(process.pid, signal.SIGKILL)
-    killed = time.time()
     process.communicate(timeout=60)
     deadline = time.monotonic() + 30
     while not (again := [moment for moment in receipts(world, 0)["1"] if moment > killed]):
@@ -154,7 +154,8 @@ def test_a_killed_load_leaves_no_network_cut(world: World) -> None:
         time.sleep(0.5)
     assert again[0] - killed < 20
     (injected,) = world.rows("failures", "injected")
-    assert not [moment for moment in receipts(world, 0)["1"] if injected["answered"] + 0.5 < moment < killed]
+    cut = (injected["answered"] + 0.5, killed)
+    assert not [moment for moment in receipts(world, 0)["1"] if cut[0] < moment < cut[1]], cut
 
 
 def test_a_cut_is_refused_on_a_cluster_without_a_real_node(rehearsal_folder: Path, tmp_path: Path) -> None:
