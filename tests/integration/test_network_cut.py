@@ -41,7 +41,8 @@ while time.time() < end:
             time.sleep(0.1)
     try:
         while True:
-            print(f"{time.time():.3f} {link.recv(9).decode()}", flush=True)
+            sender = link.recv(9).decode()  # before the clock is read
+            print(f"{time.time():.3f} {sender}", flush=True)
     except TimeoutError:
         pass
 """

@@ -91,6 +91,7 @@ OTHER = frozenset(
         "OwnershipError",
         "PathError",
         "PortTaken",
+        "PodEnded",
         "ProcessError",
         "QueryError",  # metrics
         "SecretFound",
