@@ -64,7 +64,7 @@ def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: i
         found = submit_chain(world, chain, count, rate)
         assert found.get("counts", {}).get("succeeded") == count, found
         audit = Path(info["cluster"]["audit_log"])
-        print("\n".join(check_stages(world.point_dir, world.run_id, audit, chain, count)))
+        print("\n".join([found["msg"], *check_stages(world.point_dir, world.run_id, audit, chain, count)]))
 
 
 def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instance: Any, tmp_path: Path) -> None:

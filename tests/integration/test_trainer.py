@@ -1,9 +1,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real Kubeflow Trainer and JobSet on a rehearsal cluster: their webhooks answer, and trainings run to the end."""
+"""The real Kubeflow Trainer and JobSet on a rehearsal cluster: their webhooks answer, and trainings run to the end.
+
+Releases of Trainer and Kueue that do not go together are refused.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,9 +29,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from playbook import play
 
 RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -183,3 +190,56 @@ def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: 
             problems = found[one["apiVersion"], one["kind"]].iter_errors(one)
             assert [error.message for error in problems] == []
         assert job["spec"]["runtimeRef"]["name"] == made.shared[0]["metadata"]["name"]
+
+
+def replace_definition(client: Client, definition: dict[str, Any], field: tuple[str, str, str], served: bool) -> None:
+    """Put a CRD in place of the one of its name, and wait until the server has a field of it, or no longer has it."""
+    kind, name = client.kind_of(definition), definition["metadata"]["name"]
+    found = client.get(kind, name)
+    assert found
+    client.request("PUT", kind.path("", name), {**found, "spec": {**found["spec"], **definition["spec"]}})
+    assert until(lambda: ServedSchemas(client).has_field(*field) == served)
+
+
+def test_releases_of_trainer_and_kueue_that_do_not_go_together_are_refused(own_instance: Any, tmp_path: Path) -> None:
+    info = cluster_lifecycle.present(own_instance("pair", components=["kueue", "trainer"]), support.quiet)
+    given = {
+        "cluster_provider": "existing",
+        "cluster_kubeconfig": info["kubeconfig"],
+        "fake_gpu_real_cluster": True,
+    }
+    words = ["-e", "preset=light,kueue", "-e", json.dumps(given)]
+    fits = play(*words, artifacts=tmp_path, project="doctor")
+    assert fits.code == 0, fits.output
+
+    def refused(reason: str) -> None:
+        ran = play(*words, "--tags", "cluster,prepare,test,release", artifacts=tmp_path)
+        asked = play(*words, artifacts=tmp_path, project="doctor")
+        for done in (ran, asked):
+            assert done.code != 0 and reason in done.flat(), done.output
+        names = {one["metadata"]["name"] for one in server.list(server.kind("v1", "Namespace"))[0]}
+        assert not [name for name in names if name.startswith("fine-tuning-")]
+
+    toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
+    go_build.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
+    train_job = ("trainer.kubeflow.org/v1alpha1", "TrainJob", "spec.runtimePatches")
+    workload = ("kueue.x-k8s.io/v1beta2", "Workload", "spec.preemptionGates")
+    (older,) = (
+        one
+        for one in component_manifests.read_yaml_objects(tmp_path / "old.yml")
+        if one["spec"]["names"]["kind"] == "TrainJob"
+    )
+    with Client.from_kubeconfig(info["kubeconfig"]) as server:
+        definitions = server.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        newer = server.get(definitions, "trainjobs.trainer.kubeflow.org")
+        kueue = server.get(definitions, "workloads.kueue.x-k8s.io")
+        assert newer and kueue
+        replace_definition(server, older, train_job, False)
+        refused("Kueue 0.17 or later writes spec.runtimePatches, which Trainer 2.1 and earlier do not have")
+        replace_definition(server, newer, train_job, True)
+        # Kueue 0.16 can't be had as a Go module. By this field the two are told apart.
+        older_kueue = copy.deepcopy(kueue)
+        (version,) = (one for one in older_kueue["spec"]["versions"] if one["name"] == "v1beta2")
+        del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["preemptionGates"]
+        replace_definition(server, older_kueue, workload, False)
+        refused("Kueue 0.16 and earlier write spec.podTemplateOverrides, which Trainer 2.2 and later do not have")

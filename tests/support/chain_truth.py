@@ -44,8 +44,8 @@ def created(resource: str, user: str = "") -> Write:
 class Chain:
     """A kind of workload: the component that has it, the writes that make its stages, its pods.
 
-    many: workloads of a long load; Trainer handles TrainJobs one after another. warm: whether a pool has as many
-    sandboxes.
+    many: workloads of a long load; Trainer and the controller of LeaderWorkerSets handle one after another, so more
+    of them only wait. warm: whether a pool has as many sandboxes.
     """
 
     kind: str
@@ -143,7 +143,6 @@ CHAINS = {
             **RUNNING_PODS,
         },
         3,
-        300,
     ),
     "Sandbox": Chain(
         "Sandbox",

@@ -60,6 +60,40 @@ def test_what_is_watched_follows_from_the_mode(mode: str, stages: list[Any]) -> 
     assert [one["use"] if "stages" in one else one for one in found] == stages
 
 
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("JobSet", [{"use": "Job", "select": "owners"}, "Pod"]),
+        ("TrainJob", [{"use": "JobSet", "select": "owners"}, {"use": "Job", "select": "owners"}, "Pod"]),
+    ],
+)
+def test_gangs_of_another_kind_go_through_the_same_queue(kind: str, parts: list[Any]) -> None:
+    settings = {"scheduler_mode": "kueue", "scheduler_kind": kind}
+    (found,) = variables(settings, "__scheduler_stages")
+    assert found == [kind, "Workload", *parts]
+    (job,) = objects(settings)
+    assert (job["kind"], job["spec"]["suspend"]) == (kind, True)
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "all-001"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scheduler_mode": "coscheduling"}, {"scheduler_topology": "required"}, {"scheduler_gpu_request": "claim"}],
+)
+def test_what_only_jobs_can_do_is_refused_for_other_kinds(wrong: dict[str, Any]) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    checks = [
+        one for one in declared_checks.read_checks(ROLE / "meta" / "checks.yml") if one["setting"] == "scheduler_kind"
+    ]
+    usual = {"scheduler_mode": "job", "scheduler_topology": "none", "scheduler_gpu_request": "resource"}
+    for given, fine in (
+        ({**usual, "scheduler_kind": "TrainJob"}, True),
+        ({**usual, **wrong, "scheduler_kind": "Job"}, True),
+        ({**usual, **wrong, "scheduler_kind": "TrainJob"}, False),
+    ):
+        assert (declared_checks.first_refused(checks, given, render) is None) is fine
+
+
 def test_what_a_manager_may_not_see_of_a_short_job_has_no_figures() -> None:
     """It ends before the manager copies that its pods run."""
     (entries,) = variables({"scheduler_mode": "multikueue"}, "__scheduler_stages")
