@@ -76,7 +76,8 @@ def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
     """All objects before the test. The test must leave exactly these."""
     found = snapshot.settled(client)
     yield found
-    assert snapshot.left(client, found) == []
+    left = snapshot.left(client, found)
+    assert not left, "; ".join(left)
 
 
 def put(

@@ -153,6 +153,7 @@ class RecreatedObjects:
         self.owners = owners
         self.staying: Sequence[dict[str, Any]] = ()
         self.components: Sequence[str] = ()
+        self._operators_deadline = time.monotonic() + _COMPONENTS_TIMEOUT
 
     def delete_until_none(self, deadline: float, say: Say) -> None:
         """Delete all of them until several polls in succession found none.
@@ -164,17 +165,22 @@ class RecreatedObjects:
 
         def look() -> tuple[bool | None, str]:
             nonlocal calm
-            outcomes = [
-                self.delete_versions(),
-                self._delete_permissions(),
-                self._remove_labels(),
-                self._delete_operators() and time.monotonic() - began < _COMPONENTS_TIMEOUT,
-            ]
-            calm = 0 if any(outcomes) else calm + 1
+            calm = 0 if self.delete_found() else calm + 1
             return calm >= QUIET_POLLS or None, "waiting until OLM recreates nothing of the removed operators"
 
         if self.owners or self.components:
             wait_until(look, max(deadline - began, 0), say, "still {}".format, _RECREATION_POLL)
+
+    def delete_found(self) -> bool:
+        """Delete all that exist now; return whether there were any, without Operators that list components too long."""
+        return any(
+            [
+                self.delete_versions(),
+                self._delete_permissions(),
+                self._remove_labels(),
+                self._delete_operators() and time.monotonic() < self._operators_deadline,
+            ]
+        )
 
     def delete_versions(self) -> bool:
         """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist."""
@@ -183,7 +189,7 @@ class RecreatedObjects:
         used = {(each["metadata"]["namespace"], field_at_path(each, "status.installedCSV")) for each in subscriptions}
         versions = [owner["metadata"] for owner in self.owners if owner["kind"] == kind.kind]
         places = {(version["namespace"], version["name"]) for version in versions} - used
-        return self._delete_found([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
+        return self._delete_existing([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
 
     def _delete_permissions(self) -> bool:
         """Delete cluster roles and bindings that OLM created for deleted owners; return whether any exist.
@@ -199,7 +205,7 @@ class RecreatedObjects:
         permissions = [
             permission for kind in kinds for permission in self.client.list(kind, label_selector=_OWNER[0])[0]
         ]
-        return self._delete_found(
+        return self._delete_existing(
             [
                 permission
                 for permission in permissions
@@ -236,7 +242,7 @@ class RecreatedObjects:
                 self.client.delete(kind, operator["metadata"]["name"])
         return bool(operators)
 
-    def _delete_found(self, candidates: Sequence[dict[str, Any] | None]) -> bool:
+    def _delete_existing(self, candidates: Sequence[dict[str, Any] | None]) -> bool:
         """Delete those that exist; return whether any does."""
         existing = [candidate for candidate in candidates if candidate is not None]
         self.delete(existing)
