@@ -1,4 +1,4 @@
-"""Real servers that some tests need: S3, OpenSearch, Prometheus, MLflow; and axe-core, which checks web pages.
+"""Real servers that some tests need: S3, OpenSearch, Prometheus, MLflow, OTLP; and axe-core for web pages.
 
     fetch_test_servers.py [what ...]
 
@@ -133,8 +133,8 @@ def get_mlflow(fresh: Path, log: Path) -> bool:
     )
 
 
-def get_versitygw(log: Path) -> bool:
-    """Build the S3 server as the programs of the rehearsal cluster are built."""
+def get_built(name: str) -> bool:
+    """Build a server as the programs of the rehearsal cluster are built."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
@@ -143,33 +143,34 @@ def get_versitygw(log: Path) -> bool:
         existing_programs,
     )
 
-    part = component_spec.load_component(SOURCES / "versitygw")
+    part = component_spec.load_component(SOURCES / name)
     try:
         component_binaries.ensure_programs([part], existing_programs.ProgramSources(seatrial_cache()), say)
     except SeatrialError as error:
-        say(f"tests that need an S3 server are not run: {error}")
+        say(f"tests that need {name} are not run: {error}")
         return False
     return True
 
 
-def versitygw() -> Path | None:
-    """The S3 server in the cache, None if it is missing."""
+def built(name: str) -> Path | None:
+    """The program of a server that was built, None if it is missing."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         component_spec,
         existing_programs,
     )
 
-    part = component_spec.load_component(SOURCES / "versitygw")
+    part = component_spec.load_component(SOURCES / name)
     found = existing_programs.read_entry(part, existing_programs.component_cache_folder(part, seatrial_cache()))
-    return found.paths["versitygw"] if found else None
+    return found.paths[name] if found else None
 
 
 GETTERS: dict[str, Callable[[Path], bool]] = {
     "axe": lambda log: fill(axe(), log, get_axe),
     "prometheus": lambda log: fill(prometheus(), log, get_prometheus),
     "opensearch": lambda log: fill(opensearch(), log, get_opensearch),
-    "versitygw": get_versitygw,
+    "versitygw": lambda _log: get_built("versitygw"),
+    "otel-collector": lambda _log: get_built("otel-collector"),
     "mlflow": lambda log: fill(mlflow(), log, get_mlflow),
 }
 

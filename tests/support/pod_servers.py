@@ -94,7 +94,7 @@ def config_map(client: Client, name: str, **data: str) -> dict[str, Any]:
 
 def s3(client: Client, fill: str) -> str:
     """Run an S3 server whose buckets are the folders of /tmp/s3, which the script ``fill`` makes; return its URL."""
-    gateway = servers._tool().versitygw()
+    gateway = servers._tool().built("versitygw")
     if gateway is None:
         pytest.skip("no versitygw here (tools/fetch_test_servers.py versitygw)")
     program = {"name": "s3", "hostPath": {"path": str(gateway.parent)}}

@@ -1,4 +1,4 @@
-"""Real servers for tests: an S3 server, OpenSearch, Prometheus, a TLS proxy. Each listens on a free port of loopback.
+"""Real servers for tests: S3, OpenSearch, MLflow, Prometheus, OTLP, a TLS proxy. Each has a free port of loopback.
 
 ``tools/fetch_test_servers.py`` gets them; a test whose server is not there is reported as not run.
 """
@@ -82,7 +82,7 @@ S3_KEYS = ("test-access-key", "test-secret-key-7d1f")
 @contextlib.contextmanager
 def s3(folder: Path, buckets: tuple[str, ...] = ("results",), part: str = "") -> Iterator[str]:
     """Run versitygw over a folder of files; yield its address."""
-    program = _tool().versitygw()
+    program = _tool().built("versitygw")
     if program is None:
         pytest.skip("no versitygw here (tools/fetch_test_servers.py versitygw)")
     pytest.importorskip("boto3", reason="boto3 is not installed")
@@ -135,6 +135,33 @@ def mlflow(folder: Path) -> Iterator[str]:
     }
     command = [sys.executable, "-m", "flask", "--app", "mlflow.server:app", "run", "--port", str(port)]
     with running(command, folder / "mlflow.log", f"http://127.0.0.1:{port}/health", env=env, cwd=folder):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def otel_collector(folder: Path, to: str) -> Iterator[str]:
+    """Run the OpenTelemetry Collector, which answers when ``to`` has taken what it received; yield its address."""
+    program = _tool().built("otel-collector")
+    if program is None:
+        pytest.skip("no OpenTelemetry Collector here (tools/fetch_test_servers.py otel-collector)")
+    import yaml
+
+    port = free_port()
+    exporter = {
+        "endpoint": to,
+        "encoding": "json",
+        "compression": "none",
+        "sending_queue": {"enabled": False},
+        "retry_on_failure": {"enabled": False},
+    }
+    config = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {"otlphttp": exporter},
+        "service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["otlphttp"]}}},
+    }
+    path = folder / "collector.yml"
+    path.write_text(yaml.safe_dump(config))
+    with running([str(program), "--config", str(path)], folder / "collector.log", f"http://127.0.0.1:{port}/"):
         yield f"http://127.0.0.1:{port}"
 
 
