@@ -40,7 +40,10 @@ def workload(settings: dict[str, Any]) -> dict[str, Any]:
     ("settings", "kind", "stages"),
     [
         ({}, "Job", ["Job", "Pod"]),
-        ({"workload_scale_type": "distributed"}, "PyTorchJob", ["PyTorchJob", "Pod"]),
+        ({"workload_scale_type": "distributed"}, "TrainJob",
+         ["TrainJob", {"use": "JobSet", "select": "owners"}, {"use": "Job", "select": "owners"}, "Pod"]),
+        ({"workload_scale_type": "distributed", "workload_scale_kind": "PyTorchJob"}, "PyTorchJob",
+         ["PyTorchJob", "Pod"]),
         ({"workload_scale_type": "interactive"}, "StatefulSet", ["StatefulSet", "Pod"]),
         ({"workload_scale_kind": "Notebook"}, "Notebook", ["Notebook", "StatefulSet", "Pod"]),
         ({"workload_scale_kind": "JobSet"}, "JobSet", ["JobSet", {"use": "Job", "select": "owners"}, "Pod"]),
@@ -74,12 +77,21 @@ def test_workloads_of_a_project_have_its_namespace_labels_and_queue() -> None:
     assert workload({"workload_scale_projects": project, "workload_scale_kind": "Pod"})["metadata"]["namespace"]
 
 
-def test_a_distributed_workload_has_a_master_and_its_workers() -> None:
+def test_a_distributed_workload_has_one_pod_and_its_workers() -> None:
     settings = {"workload_scale_type": "distributed", "workload_scale_workers": 3}
-    replicas = workload(settings)["spec"]["pytorchReplicaSpecs"]
+    assert workload(settings)["spec"]["trainer"]["numNodes"] == 4
+    replicas = workload({**settings, "workload_scale_kind": "PyTorchJob"})["spec"]["pytorchReplicaSpecs"]
     assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 3)
     jobs = workload({**settings, "workload_scale_kind": "JobSet"})["spec"]["replicatedJobs"]
     assert jobs[0]["template"]["spec"]["parallelism"] == 4
+
+
+def test_each_trainjob_claims_its_own_volume_although_they_share_a_runtime() -> None:
+    job = workload({"workload_scale_type": "distributed", "workload_scale_pvc": True})
+    (patch,) = job["spec"]["runtimePatches"]
+    (patched,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": job["metadata"]["name"]}}
+    assert patched["template"]["spec"]["template"]["spec"]["volumes"] == [claim]
 
 
 def test_the_variables_of_templates_are_those_that_are_checked_beforehand() -> None:
