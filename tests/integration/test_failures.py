@@ -279,7 +279,7 @@ def test_a_load_goes_on_when_the_api_server_was_away_and_a_controller_was_killed
     assert processes_of(cluster)["kube-controller-manager"] != controllers
     seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
     away, restarted = seen.outages
-    assert 5 <= away.back[1] - away.injected[0] < 7 and 3 <= restarted.back[1] - restarted.injected[0] < 5
+    assert 5 <= away.undone[1] - away.injected[0] < 7 and 3 <= restarted.undone[1] - restarted.injected[0] < 5
     injected = {row["number"]: row for row in world.rows("failures", "injected")}
     begin, end = injected[0]["answered"], undone[0]["sent"]
     answers = [row["answered"] for row in world.rows("ledger", "attempt") if row.get("answered")]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -116,8 +116,9 @@ def recovery_sample(data: PointData, failures: PointFailures, recoveries: list[R
     begin = np.array([recovery.injected for recovery in recoveries]).reshape(-1, 2)
     until = np.array([recovery.stages[stage] for recovery in recoveries]).reshape(-1, 2)
     middle = (until[:, 0] + until[:, 1] - begin[:, 0] - begin[:, 1]) / 2
-    waited = np.maximum(failures.end - begin[:, 1], 0.0)
-    open_rows = np.array([not recovery.over for recovery in recoveries], dtype=bool)
+    last = np.array([min(recovery.succeeded, failures.end) for recovery in recoveries])
+    waited = np.maximum(last - begin[:, 1], 0.0)
+    open_rows = np.array([not recovery.over or recovery.succeeded < inf for recovery in recoveries], dtype=bool)
     return DurationSample(middle, until[:, 0] - begin[:, 1], until[:, 1] - begin[:, 0], waited, open_rows)
 
 
@@ -206,7 +207,7 @@ def outage(data: PointData, stage: str = CAUGHT_UP, quantile: Any = "max", failu
     if not chosen:
         return KpiValue(None, 0, 0, note="no failure of the control plane was injected", inapplicable=True)
     np = data.np
-    begin, back = (np.array([getattr(outage, name) for outage in chosen]) for name in ("injected", "back"))
+    begin, back = (np.array([getattr(outage, name) for outage in chosen]) for name in ("injected", "undone"))
     until, waiting = back.copy(), 0
     running = data.first_known_stage(("pods_running", "running"))
     if stage == CAUGHT_UP and running is not None:
@@ -246,10 +247,15 @@ def failures_injected(data: PointData, failure: str = "") -> KpiValue:
 
 @kpi_function
 def never_recovered(data: PointData, failure: str = "") -> KpiValue:
-    """Count the workloads that a failure hit and that were not seen whole again; each counts once for each failure."""
+    """Count the workloads that a failure hit and that were not seen whole again; each counts once for each failure.
+
+    One that succeeded all the same needed no recovery.
+    """
     chosen = _chosen(_needed_failures(data), failure)
-    count = sum(1 for recovery in chosen if data.np.isnan(recovery.stages[WHOLE][0]))
-    return KpiValue(float(count), len(chosen), len(chosen), **_provenance(data))
+    missing = [recovery for recovery in chosen if isnan(recovery.stages[WHOLE][0])]
+    succeeded = sum(recovery.succeeded < inf for recovery in missing)
+    note = f"{succeeded:,} more succeeded without being whole again" if succeeded else ""
+    return KpiValue(float(len(missing) - succeeded), len(chosen), len(chosen), note=note, **_provenance(data))
 
 
 @kpi_function

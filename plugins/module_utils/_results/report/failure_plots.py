@@ -152,7 +152,7 @@ def _draw_failures(
     )
     rows += [[index, place, "lost", moment, moment] for moment, place, index in lost]
     for outage in failures.outages:
-        begin, end = midpoint_of_span(outage.injected), midpoint_of_span(outage.back, failures.end)
+        begin, end = midpoint_of_span(outage.injected), midpoint_of_span(outage.undone, failures.end)
         axis.axvspan(begin * factor, end * factor, color=_OUTAGE, alpha=0.3, linewidth=0)
         rows.append(["", "", f"{outage.kind} of {outage.target}", begin, end])
 

@@ -63,6 +63,7 @@ class Recovery:
     stages: dict[str, Span] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     over: bool = False  # the workload has ended, or was deleted, without being whole again
+    succeeded: float = inf  # when it succeeded without being whole again
     resumption: Resumption | None = None  # of a training that says which steps it does
     node_back: Span = NEVER  # the lost node is Ready again
     reconnected: Span = NEVER  # the network is not cut any more

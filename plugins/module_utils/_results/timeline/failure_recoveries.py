@@ -41,37 +41,20 @@ from .failure_records import (
     FailingPod,
     Recovery,
 )
+from .failure_rows import FILE, OF_CONTROL_PLANE, WORKER_AWAY, Injection, read_failure_rows, sort_failure_rows
 from .gpu_accounting import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .queue_recoveries import QueueCollector, find_queue_stages, find_topology_stages
 from .training_resumption import TrainingProgress, find_resumption, read_progress
-
-FILE = "failures.jsonl"
-#: Kinds that hit no pods, but the control plane.
-CONTROLLER_RESTARTED = "controller_restarted"
-OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
-#: A worker cluster is away, to which the cluster of the load had dispatched workloads.
-WORKER_AWAY = "worker_away"
-#: Seconds that a stopped server is away at most after its time, if its load was killed.
-_GUARDED = 5.0
-
-
-@dataclass
-class ControlPlaneOutage:
-    """A failure of a process of the control plane. back: when it was undone."""
-
-    kind: str
-    target: str
-    injected: Span
-    back: Span = NEVER
 
 
 @dataclass
 class PointFailures:
     """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load.
 
-    lives: pods of each workload. workers_away: when a worker cluster went away. wrongly_hit: workloads that no failure
-    was aimed at, of which pods failed or were evicted after the first failure.
+    outages: those that hit the control plane. lives: pods of each workload. workers_away: when a worker cluster went
+    away. wrongly_hit: workloads that no failure was aimed at, of which pods failed or were evicted after the first
+    failure.
     """
 
     recoveries: list[Recovery] = field(default_factory=list)
@@ -81,7 +64,7 @@ class PointFailures:
     useful: float = 0.0
     end: float = 0.0
     notes: list[str] = field(default_factory=list)
-    outages: list[ControlPlaneOutage] = field(default_factory=list)
+    outages: list[Injection] = field(default_factory=list)
     lives: dict[int, list[FailingPod]] = field(default_factory=dict)
     workers_away: list[Span] = field(default_factory=list)
     wrongly_hit: int = 0
@@ -140,14 +123,8 @@ def read_point_failures(
     table = timeline_builder.build_timeline_from_inputs(inputs, run, point, audit_log=audit_log, witness=see)
     start, end = float(table.header["start"]), float(table.header["end"])
     clocks = ClientClocks(inputs)
-    rows: list[dict[str, Any]] = []
     notes: list[str] = []
-    shift = -start
-    for row in point_reader.read_json_lines(folder / FILE, notes):
-        if row.get("type") == "session":
-            shift = point_reader.clock_shift(row["anchor"], inputs.anchor) - start
-        else:
-            rows.append({key: value + shift if key in _MOMENTS else value for key, value in row.items()})
+    rows = read_failure_rows(folder, inputs.anchor, start, notes)
     pods = {uid: _shifted(pod, -start) for uid, pod in collector.pods.items()}
     sizes = dict(zip(table.index, table.pods, strict=True))
     # One of a kind without an end has succeeded once it was ready: it ends when we delete it.
@@ -176,9 +153,6 @@ def read_point_failures(
     return failures
 
 
-_MOMENTS = ("intended", "sent", "answered", "received", "at")
-
-
 def _shifted(pod: FailingPod, by: float) -> FailingPod:
     for name in ("created", "scheduled", "running", "disrupted", "ended"):
         first, last = getattr(pod, name)
@@ -202,26 +176,28 @@ def join_failures(
     progress: what workloads say of their steps.
     """
     result = PointFailures(end=end)
-    injections, nodes, reconnected = _sort_rows(rows, dated, result)
+    ledger = sort_failure_rows(rows, dated)
+    result.skipped, result.notes = ledger.skipped, ledger.notes
+    result.outages = [failure for failure in ledger.injections if failure.kind in OF_CONTROL_PLANE]
+    result.workers_away = [failure.injected for failure in ledger.injections if failure.kind == WORKER_AWAY]
     of_workload = result.lives
     for pod in pods.values():
         of_workload.setdefault(pod.index, []).append(pod)
-    for plan, row in injections:
-        injected = (row["sent"], row["answered"])
-        result.injected[plan["kind"]] = result.injected.get(plan["kind"], 0) + 1
-        hit = _lost_pods(plan, row, pods)
+    for failure in ledger.injections:
+        result.injected[failure.kind] = result.injected.get(failure.kind, 0) + 1
+        hit = _lost_pods(failure, pods)
         for pod in hit:
-            pod.lost = injected if isnan(pod.lost[0]) else pod.lost
-        later = (other["sent"] for _plan, other in injections if other["target"] == row["target"])
-        until = min((sent for sent in later if sent > row["sent"]), default=inf)
-        concerned = _separated_pods(plan, pods) or hit
+            pod.lost = failure.injected if isnan(pod.lost[0]) else pod.lost
+        later = (other.injected[0] for other in ledger.injections if other.target == failure.target)
+        until = min((sent for sent in later if sent > failure.injected[0]), default=inf)
+        concerned = _separated_pods(failure, pods) or hit
         for index in sorted({pod.index for pod in concerned}):
             mine = [pod for pod in concerned if pod.index == index]
-            recovery = Recovery(
-                plan["number"], plan["kind"], plan["target"], index, len(mine), sum(pod.gpus for pod in mine), injected
-            )
-            _take_node_stages(recovery, nodes, until)
-            recovery.reconnected = reconnected.get((recovery.number, recovery.target), NEVER)
+            gpus = sum(pod.gpus for pod in mine)
+            recovery = Recovery(failure.number, failure.kind, failure.target, index, len(mine), gpus, failure.injected)
+            _take_node_stages(recovery, ledger.nodes, until)
+            if failure.kind == NETWORK_CUT:
+                recovery.reconnected = failure.undone
             result.recoveries.append(recovery)
     of_index: dict[int, list[Recovery]] = defaultdict(list)
     for recovery in sorted(result.recoveries, key=lambda recovery: recovery.injected):
@@ -237,7 +213,7 @@ def join_failures(
         held, useful = share_gpu_seconds(recoveries, lives, end, checkpoint_every)
         result.held += held
         result.useful += useful
-    first = min((row["sent"] for _plan, row in injections), default=inf)
+    first = min((failure.injected[0] for failure in ledger.injections), default=inf)
     others = (lives for index, lives in of_workload.items() if index not in of_index)
     result.wrongly_hit = sum(any(_lost_something_after(first, pod) for pod in lives) for lives in others)
     return result
@@ -249,71 +225,21 @@ def _lost_something_after(moment: float, pod: FailingPod) -> bool:
     return any(midpoint_of_span(span, -inf) >= moment for span in spans)
 
 
-def _sort_rows(
-    rows: Iterable[Mapping[str, Any]], dated: Any, result: PointFailures
-) -> tuple[
-    list[tuple[Mapping[str, Any], Mapping[str, Any]]],
-    list[tuple[Mapping[str, Any], Span]],
-    dict[tuple[int, str], Span],
-]:
-    """Return the rows inject and injected of each failure, those of nodes, and when networks that were cut were back.
-
-    Fills the rest into ``result``.
-    """
-    plans: dict[tuple[int, str], Mapping[str, Any]] = {}
-    nodes: list[tuple[Mapping[str, Any], Span]] = []
-    injections: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
-    outages: dict[tuple[int, str], ControlPlaneOutage] = {}
-    for row in rows:
-        key = (row.get("number", -1), row.get("target", ""))
-        match row.get("type"):
-            case "inject":
-                plans[key] = row
-            case "injected" if key in plans:
-                injections.append((plans[key], row))
-                if plans[key]["kind"] == WORKER_AWAY:
-                    result.workers_away.append((row["sent"], row["answered"]))
-                if (kind := plans[key]["kind"]) in (*OF_CONTROL_PLANE, NETWORK_CUT):
-                    outages[key] = ControlPlaneOutage(kind, key[1], (row["sent"], row["answered"]))
-            case "injected":
-                result.notes.append(f"failure {key[0]} of {key[1]} is left out: its row inject is missing in {FILE}")
-            case "undone" if key in outages:
-                outages[key].back = _moment_back(outages[key], plans[key], row)
-            case "node":
-                nodes.append((row, dated(row)))
-            case "skipped":
-                result.skipped += 1
-    result.outages = [outage for outage in outages.values() if outage.kind != NETWORK_CUT]
-    reconnected = {key: outage.back for key, outage in outages.items() if outage.kind == NETWORK_CUT}
-    return injections, nodes, reconnected
-
-
-def _moment_back(outage: ControlPlaneOutage, plan: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
-    """Return when a control plane went on. With its load that was killed it did so before a later call undid it."""
-    back = (row["sent"], row["answered"])
-    if row.get("changed", True) or outage.kind == CONTROLLER_RESTARTED:
-        return back
-    last = outage.injected[1]
-    return last, min(back[1], last + float(plan.get("duration") or 0) + _GUARDED)
-
-
-def _lost_pods(
-    plan: Mapping[str, Any], injected: Mapping[str, Any], pods: Mapping[str, FailingPod]
-) -> list[FailingPod]:
+def _lost_pods(failure: Injection, pods: Mapping[str, FailingPod]) -> list[FailingPod]:
     """Return the pods that a failure ended: a lost node may come back, and a budget may refuse an eviction."""
-    kept = injected.get("left") or () if plan["kind"] == NODE_DRAINED else ()
-    named = [row for row in plan["pods"] if f"{row.get('namespace')}/{row.get('name')}" not in kept]
+    kept = failure.left if failure.kind == NODE_DRAINED else ()
+    named = [row for row in failure.pods if f"{row.get('namespace')}/{row.get('name')}" not in kept]
     lost = [pods[row["uid"]] for row in named if row["uid"] in pods and pods[row["uid"]].end != SUCCEEDED]
-    if plan["kind"] in (NODE_DRAINED, GPU_LOST):
+    if failure.kind in (NODE_DRAINED, GPU_LOST):
         lost = [pod for pod in lost if pod.end or not isnan(pod.disrupted[0])]
-    if plan["kind"] == NETWORK_CUT:
+    if failure.kind == NETWORK_CUT:
         lost = [pod for pod in lost if pod.end == FAILED]
     return lost
 
 
-def _separated_pods(plan: Mapping[str, Any], pods: Mapping[str, FailingPod]) -> list[FailingPod]:
+def _separated_pods(failure: Injection, pods: Mapping[str, FailingPod]) -> list[FailingPod]:
     """Return the pods between which the network was cut; none for another kind."""
-    rows = plan["pods"] if plan["kind"] == NETWORK_CUT else ()
+    rows = failure.pods if failure.kind == NETWORK_CUT else ()
     return [pods[row["uid"]] for row in rows if row["uid"] in pods]
 
 
@@ -377,6 +303,8 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     recovery.stages[RESCHEDULED] = max(scheduled, default=NEVER) if known else NEVER
     recovery.stages[WHOLE] = whole
     recovery.over = completed is None and bool(outcome)
+    if recovery.over and outcome == SUCCEEDED:
+        recovery.succeeded = max((pod.stop for pod in lives if pod.stop < inf), default=inf)
 
 
 def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: TrainingProgress, succeeded: bool) -> None:

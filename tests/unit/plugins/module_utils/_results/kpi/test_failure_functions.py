@@ -23,9 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     Recovery,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
-    ControlPlaneOutage,
     PointFailures,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_rows import Injection
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import Resumption
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -72,6 +72,17 @@ def test_the_median_counts_recoveries_that_were_not_seen_as_longer() -> None:
     assert text == "A lost node costs 8 GPUs x {value} (40 to 42 s, 2 recoveries); 92 % goodput at 27 failures an hour"
 
 
+def test_a_training_that_succeeded_without_being_whole_counts_until_then_and_as_recovered() -> None:
+    succeeded = recovery(2, None, over=True)
+    succeeded.succeeded = 130.0
+    seen = [recovery(0, 40), recovery(1, 42), succeeded, recovery(3, None, over=True)]
+    found = figures(PointFailures(seen, {"node_lost": 4}, held=1, useful=1, end=400))
+    assert found["never_recovered"]["value"] == 1
+    assert found["never_recovered"]["note"] == "1 more succeeded without being whole again"
+    # It was watched for 30 s only. As one that never recovered, it would leave no median.
+    assert found["time_to_recover_node_lost"]["value"] == pytest.approx(41.75)
+
+
 def test_many_recoveries_have_a_confidence_interval() -> None:
     seen = [recovery(number, 40 + number % 5) for number in range(20)]
     found = figures(PointFailures(seen, {"node_lost": 20}, held=10, useful=5, end=400))["time_to_recover_node_lost"]
@@ -115,7 +126,7 @@ def loaded(*runs: tuple[float, float]) -> PointData:
     due, ran = (array("d", column) for column in zip(*runs, strict=True))
     table.moments = dict.fromkeys(("intended", "sent", "answered"), due)
     table.earliest, table.latest = {"running": ran}, {"running": ran}
-    away = ControlPlaneOutage("api_away", "kube-apiserver", (10.0, 10.0), (30.0, 30.0))
+    away = Injection(0, "api_away", "kube-apiserver", (10.0, 10.0), undone=(30.0, 30.0))
     failures = PointFailures(outages=[away], end=100.0)
     return PointData(table, PointExtras(failures=lambda: failures))
 

@@ -105,6 +105,14 @@ def test_a_workload_that_no_failure_was_aimed_at_is_wrongly_hit_if_its_pods_fail
     assert join([], pods, dict.fromkeys(range(5), 1)).wrongly_hit == 0
 
 
+@pytest.mark.parametrize(("outcome", "succeeded"), [("succeeded", 60), ("failed", inf), ("", inf)])
+def test_it_is_known_when_a_workload_succeeded_without_being_whole_again(outcome: str, succeeded: float) -> None:
+    pods = {"a": pod(1, 20, "failed"), "b": pod(1, 60, "succeeded")}
+    (recovery,) = join(inject(0, 11, ["a"], "gpu_lost"), pods, {0: 2}, ended={0: outcome}).recoveries
+    assert isnan(recovery.stages["whole"][0])
+    assert (recovery.over, recovery.succeeded) == (bool(outcome), succeeded)
+
+
 def test_a_set_that_restarts_as_a_whole_does_the_work_of_all_its_pods_again() -> None:
     pods = {"a": pod(1, 20, "deleted"), "b": pod(1, 22, "deleted"), "a2": pod(30), "b2": pod(32)}
     found = join(inject(0, 11, ["a"], "pod_killed"), pods, {0: 2})
@@ -340,7 +348,7 @@ def test_an_outage_of_a_killed_load_does_not_last_until_the_cleanup(
     rows = [*inject(1, 10, [], kind, "server"), undone(1, changed)]
     rows[0]["duration"] = 20
     [outage] = join(rows, {}, {}, end=3000.0).outages
-    assert outage.back == pytest.approx(back)
+    assert outage.undone == pytest.approx(back)
 
 
 def undone(number: int, changed: bool) -> dict[str, Any]:
