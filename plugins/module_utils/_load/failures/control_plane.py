@@ -41,16 +41,11 @@ _TURNS = {API_AWAY: (0.1, 0.0), WORKER_AWAY: (0.1, 0.0), ETCD_SLOW: (0.2, 0.05)}
 #: Timeout for the lock of the cluster's folder, seconds.
 _LOCK = 60.0
 
-#: Further arguments: the process, stopped, running. SIGCONT is harmless if it runs.
+#: Arguments: the process, seconds stopped, seconds running. SIGCONT is harmless if it runs.
 _GUARD = """
-import os, signal, sys, time
-load, flag, until = int(sys.argv[1]), sys.argv[2], time.monotonic() + float(sys.argv[3])
-pid, stopped, running = int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])
-asked = []
-for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-    signal.signal(number, lambda *_: asked.append(1))
+pid, stopped, running = int(arguments[0]), float(arguments[1]), float(arguments[2])
 try:
-    while not asked and os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
+    while lasts():
         os.kill(pid, signal.SIGSTOP)
         time.sleep(stopped)
         if running:
@@ -58,8 +53,7 @@ try:
             time.sleep(running)
 finally:
     os.kill(pid, signal.SIGCONT)
-    if os.path.exists(flag):
-        os.unlink(flag)
+    end_failure()
 """
 
 
@@ -185,7 +179,7 @@ def _stop(failure: Mapping[str, Any]) -> None:
         instance,
         target,
         _GUARD,
-        failure["duration"],
+        failure,
         [before["pid"], *_TURNS[failure["kind"]]],
         lambda: processes.is_stopped(before["pid"]),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, ProcessError
@@ -24,12 +24,41 @@ if TYPE_CHECKING:
 #: Seconds until a guard has begun or ended, and that it waits longer than the load before it ends a failure.
 _PATIENCE, _LONGER = 10.0, 5.0
 
+#: How each guard begins. It acts while lasts() is true, and calls end_failure() when it has undone what it did.
+_BEGIN = """
+import os, signal, sys, time
+load, flag, until = int(sys.argv[1]), sys.argv[2], time.monotonic() + float(sys.argv[3])
+arguments = sys.argv[4:]
+asked = []
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda *_: asked.append(1))
+
+def lasts():
+    return not asked and os.path.exists(flag) and os.getppid() == load and time.monotonic() < until
+
+def end_failure():
+    if os.path.exists(flag):
+        os.unlink(flag)
+"""
+
+
+def guard_command(program: str, flag: Path | str, seconds: float, arguments: Sequence[object]) -> list[str]:
+    """Return the command of a guard.
+
+    Args:
+        program: Text of a Python program, after _BEGIN.
+        flag: The guard acts as long as this file exists.
+        seconds: For which it acts at most.
+        arguments: Further arguments, ``arguments`` of the program.
+    """
+    return [sys.executable, "-c", _BEGIN + program, *map(str, (os.getpid(), flag, seconds, *arguments))]
+
 
 def start_guard(
     instance: InstancePaths,
     name: str,
     program: str,
-    duration: float,
+    failure: Mapping[str, Any],
     arguments: Sequence[object],
     begun: Callable[[], bool],
 ) -> None:
@@ -38,8 +67,8 @@ def start_guard(
     Args:
         instance: Cluster with the file and the log of the guard.
         name: Of the file and the log.
-        program: Text of a Python program. Its arguments are our pid, the file, seconds at most, and ``arguments``.
-        duration: Seconds until the load ends the failure.
+        program: Text of a Python program, as of guard_command().
+        failure: Row ``inject``: its kind, target, and seconds until the load ends it.
         arguments: Further arguments.
         begun: Whether the failure has begun.
 
@@ -47,24 +76,27 @@ def start_guard(
         ProcessError: The guard can't be started, or the failure has not begun in time.
     """
     flag, log = flag_of(instance, name), instance.log_of(f"{name}-guard")
+    title = f"{failure['kind']} of {failure['target']}"
     files.write_json(flag, {})
     try:
         guard = processes.start_in_new_session(
-            [sys.executable, "-c", program, *map(str, (os.getpid(), flag, duration + _LONGER, *arguments))],
+            guard_command(program, flag, failure["duration"] + _LONGER, arguments),
             instance.path,
             processes.environment_without_ansible(),
             log,
         )
     except OSError as error:
         flag.unlink(missing_ok=True)
-        raise ProcessError(f"{sys.executable} can't be started: {error.strerror}") from error
+        raise ProcessError(f"{title}: {sys.executable} can't be started: {error.strerror}") from error
     if guard.poll() is None:
         files.write_json(flag, processes.ProcessReference.of(guard.pid).record())
     deadline = time.monotonic() + _PATIENCE
     while not begun():
-        if guard.poll() is not None or time.monotonic() > deadline:
+        ended = guard.poll() is not None
+        if ended or time.monotonic() > deadline:
             flag.unlink(missing_ok=True)
-            raise ProcessError(f"the guard has not begun the failure; see {log}")
+            why = f"its guard has ended with exit code {guard.returncode}" if ended else f"waited {_PATIENCE:g} s"
+            raise ProcessError(f"{title} has not begun: {why}; see {log}")
         time.sleep(0.01)
 
 
@@ -83,4 +115,4 @@ def end_guard(instance: InstancePaths, name: str) -> bool:
 
 def flag_of(instance: InstancePaths, name: str) -> Path:
     """Return the file of a guard: it exists as long as the failure is to last."""
-    return instance.records / f"{name}.paused"
+    return instance.records / f"{name}.guard"

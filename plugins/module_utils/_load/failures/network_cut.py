@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,15 +30,11 @@ _NOBODY = "02:00:00:00:de:ad"
 #: Timeout for removing what a killed guard has left, seconds.
 _TIMEOUT = 10.0
 
-#: Further arguments: interface, hardware address, then pid and peer of each pod.
+#: Arguments: interface, hardware address, then pid and peer of each pod.
 _GUARD = """
-import ctypes, os, signal, socket, struct, sys, time
-load, flag, until = int(sys.argv[1]), sys.argv[2], time.monotonic() + float(sys.argv[3])
-interface, nobody = sys.argv[4], bytes.fromhex(sys.argv[5].replace(":", ""))
-pods = list(zip(map(int, sys.argv[6::2]), sys.argv[7::2]))
-asked = []
-for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-    signal.signal(number, lambda *_: asked.append(1))
+import ctypes, socket, struct
+interface, nobody = arguments[0], bytes.fromhex(arguments[1].replace(":", ""))
+pods = list(zip(map(int, arguments[2::2]), arguments[3::2]))
 setns = ctypes.CDLL(None, use_errno=True).setns
 
 def enter(place):
@@ -63,7 +58,7 @@ if os.readlink(users) != os.readlink("/proc/self/ns/user"):
 try:
     for network, (_pid, peer) in zip(networks, pods):
         neighbour(network, peer, 28, 0x505)  # RTM_NEWNEIGH: request, acknowledged, made or replaced
-    while not asked and os.path.exists(flag) and os.getppid() == load and time.monotonic() < until:
+    while lasts():
         time.sleep(0.05)
 finally:
     for network, (_pid, peer) in zip(networks, pods):
@@ -71,8 +66,7 @@ finally:
             neighbour(network, peer, 29, 0x5)  # RTM_DELNEIGH
         except OSError as error:
             print(f"{peer}: {error}", file=sys.stderr)
-    if os.path.exists(flag):
-        os.unlink(flag)
+    end_failure()
 """
 
 
@@ -111,7 +105,7 @@ def inject(failure: Mapping[str, Any]) -> None:
             instance,
             _guard_name(failure),
             _GUARD,
-            failure["duration"],
+            failure,
             [_INTERFACE, _NOBODY, *sum(pairs, ())],
             lambda: all(_is_cut(pid, peer) for pid, peer in pairs),
         )
@@ -139,8 +133,8 @@ def _remove_left(node: int, failure: Mapping[str, Any]) -> bool:
     if not left:
         return False
     # Without its file, a guard removes the entries at once.
-    arguments = (os.getpid(), os.devnull + "/none", 0, _INTERFACE, _NOBODY, *sum(left, ()))
-    done = processes.run_to_completion([sys.executable, "-c", _GUARD, *map(str, arguments)], _TIMEOUT)
+    command = guard_processes.guard_command(_GUARD, os.devnull + "/none", 0, [_INTERFACE, _NOBODY, *sum(left, ())])
+    done = processes.run_to_completion(command, _TIMEOUT)
     if any(_is_cut(*pair) for pair in left):
         raise ProcessError(
             f"network_cut: the network of {failure['target']} is still cut, and its guard has ended: {done.last_line}"

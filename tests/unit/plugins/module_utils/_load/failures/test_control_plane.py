@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import control_plane
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import control_plane, guard_processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     API_AWAY,
     CONTROLLER_RESTARTED,
@@ -62,8 +60,8 @@ def test_a_server_goes_on_when_its_guard_is_asked_to_end(number: signal.Signals,
     server = subprocess.Popen(["sleep", "60"])
     flag = tmp_path / "flag"
     flag.write_text("")
-    words = [os.getpid(), flag, 60, server.pid, 0.05, 0]
-    guard = subprocess.Popen([sys.executable, "-c", control_plane._GUARD, *map(str, words)])
+    command = guard_processes.guard_command(control_plane._GUARD, flag, 60, [server.pid, 0.05, 0])
+    guard = subprocess.Popen(command)
     try:
         deadline = time.monotonic() + 20
         while not processes.is_stopped(server.pid) and time.monotonic() < deadline:

@@ -68,7 +68,8 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[instan
 def row(instance: instance_dir.InstancePaths, *numbers: int) -> dict[str, Any]:
     pods = [{"namespace": "ns", "name": f"p{number}", "address": f"10.9.0.{number}"} for number in numbers]
     before = {"instance": str(instance.path)}
-    return {"number": 0, "target": f"ns/p{numbers[0]}", "duration": 60.0, "before": before, "pods": pods}
+    failure = {"number": 0, "kind": "network_cut", "target": f"ns/p{numbers[0]}", "duration": 60.0}
+    return {**failure, "before": before, "pods": pods}
 
 
 def cuts(failure: dict[str, Any]) -> list[bool]:
@@ -109,6 +110,18 @@ def test_what_is_still_cut_is_not_recorded_as_undone(
     monkeypatch.setattr(network_cut, "_GUARD", "raise SystemExit('not permitted')")
     with pytest.raises(ProcessError, match="network of ns/p1 is still cut, and its guard has ended: not permitted"):
         network_cut.undo(SERVER, failure)
+
+
+def test_a_guard_that_cuts_nothing_names_the_failure_and_its_log(
+    instance: instance_dir.InstancePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_cut, "_GUARD", "sys.exit(3)")
+    with pytest.raises(
+        ProcessError,
+        match=r"^network_cut of ns/p1 has not begun: its guard has ended with exit code 3; see .*-guard.log",
+    ):
+        network_cut.inject(row(instance, 1, 2))
+    assert not list(instance.records.iterdir())
 
 
 def test_a_pod_that_has_ended_is_named(instance: instance_dir.InstancePaths) -> None:
