@@ -47,7 +47,7 @@ options:
   urls:
     description: >-
       Base URLs of the servers, such as V(http://127.0.0.1:8000), with or without C(/v1). Request i, or conversation i,
-      goes to server i modulo their number.
+      goes to server i modulo their number, of several clients shifted so that each of them sends to all servers.
     type: list
     elements: str
     required: true

@@ -310,6 +310,23 @@ def test_a_server_that_is_gone_ends_the_load_with_one_sentence(tmp_path: Path, c
     assert support.read_rows(tmp_path / "001", "end")[0]["reason"].startswith("stopped: no request has succeeded")
 
 
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_load_goes_on_when_one_of_two_servers_is_gone(tmp_path: Path, clients: int) -> None:
+    for name in ("gone", "stays"):
+        (tmp_path / name).mkdir()
+    with support.model_servers(tmp_path / "gone", 1) as gone, support.model_servers(tmp_path / "stays", 1) as stays:
+        urls = [*gone.urls, *stays.urls]
+        arrival = {"type": "constant", "rate": 50}
+        load = drive(tmp_path / "001", urls, count=500, output_tokens=5, arrival=arrival, clients=clients)
+        await_rows(tmp_path / "001", 20)
+        gone.process.kill()
+        output, _none = load.communicate(timeout=60)
+    assert load.returncode == 0, output
+    rows = support.read_rows(tmp_path / "001", "request")
+    assert len(rows) == 500 and {row["server"] for row in rows if row["outcome"] != "succeeded"} == {0}
+    assert sum(row["outcome"] == "succeeded" for row in rows) >= 250
+
+
 #: Sends a load in a process that can be killed.
 DRIVER = """
 import sys

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .point_reader import clock_shift, read_json_lines
 
 FILE = "requests.jsonl"
+#: Folder of the files of several clients, which become part of FILE when they have ended.
+CLIENTS = "clients"
 SERVER_FILE, DEPLOYMENT_FILE, SCALE_FILE = "server.json", "deployment.json", "scale.jsonl"
 #: Keys of a request that are times.
 TIMES = ("due", "sent", "headers", "first_token", "last_token", "ended")
@@ -61,12 +65,14 @@ def has_requests(folder: Path) -> bool:
 
 
 def read_requests(folder: Path) -> InferenceRequests:
-    """Read the files of the point in ``folder``."""
+    """Read the files of the point in ``folder``; those of its clients, too, if their load was killed."""
     read = InferenceRequests(folder)
     records = read_json_lines(folder / "plan.jsonl", read.notes)
     read.planned = [record for record in records if record.get("type") == "workload"]
-    shift, last, origin, stopped = 0.0, 0.0, 0.0, 0.0
-    for record in read_json_lines(folder / FILE, read.notes):
+    shift, last, origin = 0.0, 0.0, 0.0
+    stopped, resumed = 0.0, inf  # last record before a pause, first request after it
+    paths = (folder / FILE, *sorted((folder / CLIENTS).glob("*.jsonl")))
+    for record in chain.from_iterable(read_json_lines(path, read.notes) for path in paths):
         kind = record.get("type")
         if kind == "request":
             read.open.pop(record["index"], None)
@@ -83,8 +89,9 @@ def read_requests(folder: Path) -> InferenceRequests:
             origin = record["at"] + shift
             if read.started is None:
                 read.started = origin
-            else:
-                stopped = stopped or last
+            elif not stopped or resumed < inf:  # a session that sent nothing belongs to the pause
+                _add_pause(read, stopped, resumed)
+                stopped, resumed = last, inf
         elif kind == "end":
             read.ends.append({**record, "at": record["at"] + shift})
             last = max(last, record["at"] + shift)
@@ -92,11 +99,16 @@ def read_requests(folder: Path) -> InferenceRequests:
             if record.get("due") is not None:
                 record["offset"] = record["due"] - origin
             if stopped and record.get("sent"):
-                if record["sent"] > stopped:
-                    read.pauses.append((stopped, record["sent"]))
-                stopped = 0.0
+                resumed = min(resumed, record["sent"])
             last = max(last, record.get("ended") or record.get("sent") or 0.0)
+    _add_pause(read, stopped, resumed)
     return read
+
+
+def _add_pause(read: InferenceRequests, stopped: float, resumed: float) -> None:
+    """Add a pause that has ended. stopped: 0 without one."""
+    if 0 < stopped < resumed < inf:
+        read.pauses.append((stopped, resumed))
 
 
 def _with_times_on_clock(record: dict[str, Any], shift: float) -> dict[str, Any]:

@@ -44,11 +44,13 @@ from .several_clients import SendReport, SeveralClients
 _START_LEAD = 0.1
 #: Requests of a warm-up at a time.
 _WARM_UP_STREAMS = 8
+#: Gets what was done so far; may raise.
+Look = Callable[[ClientReport], None]
 
 
 @dataclass
 class _Call:
-    """What one call of a load works with. ``past``: what earlier calls have sent.
+    """What one call of a load works with. ``past``: what earlier calls have sent; and this one, once it has ended.
 
     session: further keys of its first line: whether the servers are simulated, and the seconds until the first token of
     the first request of each.
@@ -132,8 +134,9 @@ class InferenceLoad:
             log.write({"type": "start", "at": round(clock.from_monotonic(start / SECOND), 6)})
             send = self._send if spec.clients == 1 else self._send_by_clients
             reports: list[ClientReport] = []
+            look = self._observer(call, wall)
             try:
-                send(engine, call, start, reports)
+                send(engine, call, start, look, reports)
                 stopped = join_reports(reports).stopped
                 reason = f"stopped: {stopped}" if stopped else "done"
             except signals.Interrupted as error:
@@ -164,21 +167,26 @@ class InferenceLoad:
     def _make_engine(self, call: _Call) -> RequestEngine:
         """Return the engine of one client."""
         limits = replace(self.spec.limits, max_open=self.max_open)
-        return RequestEngine(call.servers, limits, self.bodies.encode, call.clock)
+        return RequestEngine(call.servers, limits, self.bodies.encode, call.clock, self.spec.clients)
 
-    def _send(self, engine: RequestEngine, call: _Call, start: int, reports: list[ClientReport]) -> None:
+    def _observer(self, call: _Call, began: float) -> Look:
+        """Return what checks for an interruption and shows the progress, several times a second."""
+        sent = len(call.past.sent)
+
+        def look(report: ClientReport) -> None:
+            call.stop.check()
+            self._show(report, sent, began)
+
+        return look
+
+    def _send(self, engine: RequestEngine, call: _Call, start: int, look: Look, reports: list[ClientReport]) -> None:
         """Send what is missing as the only client. ``reports`` gets what was done, however this ends."""
         spec, past = self.spec, call.past
         if spec.search is not None:
             schedule: RequestSchedule = self._search_schedule(spec.search, past, call.log, call.clock)
         else:
             schedule = self.requests.make_schedule(call.plan, past, ClientPart(), past.spent)
-        sent, wall = len(past.sent), time.monotonic()
-
-        def look(report: ClientReport) -> None:
-            self._show(report, sent, wall)
-
-        self._drive(engine, schedule, start, call.log, call.stop, look, reports.append)
+        self._drive(engine, schedule, start, call.log, past, look, reports.append)
 
     def _drive(
         self,
@@ -186,15 +194,19 @@ class InferenceLoad:
         schedule: RequestSchedule,
         start: int,
         log: JsonlAppender,
-        stop: signals.Interrupt,
-        look: Callable[[ClientReport], None],
+        past: PastRequests,
+        look: Look,
         ended: Callable[[ClientReport], None],
     ) -> None:
         """Send a schedule. ``look`` gets what was done, several times a second, and ``ended`` at the end."""
-        engine.write, engine.ended = log.write_rows, self._note_ended
+
+        def note_ended(request: InferenceRequest) -> None:
+            self._note_ended(request)
+            past.note_ended(request.index, request.outcome)
+
+        engine.write, engine.ended = log.write_rows, note_ended
 
         def tick() -> None:
-            stop.check()
             look(ClientReport.of_engine(engine, self.first_tokens))
 
         cpu = processor_seconds()
@@ -206,11 +218,12 @@ class InferenceLoad:
                 cpu = processor_seconds() - cpu
                 ended(replace(ClientReport.of_engine(engine, self.first_tokens, ended=True), cpu=cpu))
 
-    def _send_by_clients(self, warm: RequestEngine, call: _Call, start: int, reports: list[ClientReport]) -> None:
+    def _send_by_clients(
+        self, warm: RequestEngine, call: _Call, start: int, look: Look, reports: list[ClientReport]
+    ) -> None:
         """Send what is missing by several clients, each a process. Raises ProcessError if one can't go on."""
         spec, past = self.spec, call.past
         warm.close()  # the clients would share its connections
-        sent, wall = len(past.sent), time.monotonic()
 
         def run_client(number: int, log: JsonlAppender, stop: signals.Interrupt, report: SendReport) -> None:
             part = ClientPart(number, spec.clients)
@@ -219,11 +232,12 @@ class InferenceLoad:
                 past.take(record)
             schedule = self.requests.make_schedule(call.plan, past, part, spent + late)
             begin = start + int(late * SECOND)
-            self._drive(self._make_engine(call), schedule, begin, log, stop, report, report)
 
-        def look(report: ClientReport) -> None:
-            call.stop.check()
-            self._show(report, sent, wall)
+            def send(state: ClientReport) -> None:
+                stop.check()
+                report(state)
+
+            self._drive(self._make_engine(call), schedule, begin, log, past, send, report)
 
         spent = past.spent
         clients = SeveralClients(spec.point_dir, spec.clients, run_client, call.log.close)
@@ -325,9 +339,6 @@ class InferenceLoad:
     def _result(self, call: _Call, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
         past, total = call.past, join_reports(reports)
         outcomes, sent = Counter(past.outcomes.values()), len(past.sent)
-        if self.spec.clients == 1:  # of several clients, past has what they sent, too
-            outcomes += total.outcomes
-            sent += total.sent
         planned = len(call.plan.workloads)
         counts = {
             "planned": planned or sent,

@@ -67,19 +67,22 @@ class RequestEngine:
         limits: EngineLimits,
         encode: Callable[[InferenceRequest, InferenceServer], bytes],
         clock: MonotonicWallClock,
+        clients: int = 1,
     ) -> None:
         """Make an engine.
 
         Args:
-            servers: Request i goes to server i modulo their number.
+            servers: Those that the requests go to in turn.
             limits: Limits of the requests.
             encode: Returns the bytes of a request.
             clock: Clock of the file.
+            clients: Number of clients of the load: conversation i belongs to client i modulo this number.
         """
         self._servers = servers
         self._limits = limits
         self._encode = encode
         self._clock = clock
+        self._clients = clients
         #: Most requests at a time.
         self.most_open = raise_file_limit(limits.max_open)
         if self.most_open < 1:
@@ -168,7 +171,9 @@ class RequestEngine:
         return self._epoll.poll(0)
 
     def _server_of(self, request: InferenceRequest) -> InferenceServer:
-        return self._servers[request.conversation % len(self._servers)]
+        # By its number alone, each client would have few of the servers: with as many clients as servers, one.
+        round_, client = divmod(request.conversation, self._clients)
+        return self._servers[(round_ + client) % len(self._servers)]
 
     def _is_full(self) -> bool:
         return len(self.open) >= self.most_open
@@ -384,6 +389,7 @@ class RequestEngine:
         for request, connection in list(self.open.items()):
             request.fail(LOST, "interrupted", "the load ended before the answer", time.monotonic_ns())
             self._record(request)
+            self.ended(request)
             if connection is not None:
                 connection.request = None
                 self._drop(connection)

@@ -29,7 +29,7 @@ _SYNC_INTERVAL = 1.0
 
 @dataclass
 class PastRequests:
-    """What earlier calls have done. ``spent``: seconds from the start of each to its last line, together.
+    """What has been done, first by earlier calls. ``spent``: seconds from the start of each to its last line, together.
 
     started: when the load would have started without the pauses between the calls.
     steps: first index and rate of each step of a search; records: its requests that have ended.
@@ -61,6 +61,11 @@ class PastRequests:
         last = record.get("ended") or record.get("sent")
         if self.started is not None and last:
             self.spent = max(self.spent, last - self.started)
+
+    def note_ended(self, index: int, outcome: str) -> None:
+        """Add a request of this call that has ended."""
+        self.sent.add(index)
+        self.outcomes[index] = outcome
 
     def ended_steps(self, kept: Callable[[dict[str, Any]], bool]) -> list[SearchStep]:
         """Return what the steps of a search have shown, without one that was interrupted."""

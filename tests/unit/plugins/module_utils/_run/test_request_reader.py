@@ -33,6 +33,42 @@ def test_times_of_a_session_that_continued_are_on_the_clock_of_the_first(tmp_pat
     assert read.requests[1]["due"] == pytest.approx(START + 30)
 
 
+def append(path, *rows):
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_pause_ends_with_the_first_request_of_any_client(tmp_path):
+    folder = write_requests(tmp_path / "001", [request(0, 0)], [0, 1, 2, 3])
+    stopped = max(request(0, 0)["ended"], START)
+    # The lines of several clients follow each other client by client.
+    rows = [{"type": "request", **request(index, moment)} for index, moment in ((1, 75), (3, 90), (2, 70))]
+    append(folder / "requests.jsonl", {"type": "start", "at": START + 60}, *rows)
+    read = request_reader.read_requests(folder)
+    assert len(read.pauses) == 1
+    assert read.pauses[0][0] >= stopped and read.pauses[0][1] == request(2, 70)["sent"]
+
+
+def test_a_session_that_sent_nothing_belongs_to_the_pause(tmp_path):
+    folder = write_requests(tmp_path / "001", [request(0, 0)], [0, 1])
+    starts = [{"type": "start", "at": START + moment} for moment in (60, 90)]
+    append(folder / "requests.jsonl", *starts, {"type": "request", **request(1, 95)})
+    assert [pause[1] for pause in request_reader.read_requests(folder).pauses] == [request(1, 95)["sent"]]
+
+
+def test_requests_of_clients_whose_load_was_killed_are_read(tmp_path):
+    folder = write_requests(tmp_path / "001", [], [0, 1, 2, 3], ended=False)
+    (folder / "clients").mkdir()
+    for client in (0, 1):
+        sent = {"type": "sent", "index": client + 2, "due": START + 3, "sent": START + 3}
+        append(folder / "clients" / f"00{client}.jsonl", {"type": "request", **request(client, 1)}, sent)
+    with open(folder / "clients" / "001.jsonl", "a", encoding="utf-8") as stream:
+        stream.write('{"type":"request","index":3')
+    read = request_reader.read_requests(folder)
+    assert set(read.requests) == {0, 1} and set(read.open) == {2, 3}
+    assert len(read.notes) == 1 and "001.jsonl" in read.notes[0]
+
+
 def test_the_last_line_of_a_killed_client_is_left_out_and_noted(tmp_path):
     folder = write_requests(tmp_path / "001", [request(0, 0)], [0], ended=False)
     with open(folder / "requests.jsonl", "a", encoding="utf-8") as stream:

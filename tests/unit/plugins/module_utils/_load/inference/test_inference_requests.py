@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,22 @@ def test_failures_in_a_row_end_a_search_only_until_a_step_kept_the_objective() -
             assert request is not None
             schedule.note_ended(ended(request, "succeeded", 5))
         assert fail(30) == ""
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 4])
+def test_each_client_sends_to_all_servers_in_turn(clients: int) -> None:
+    context = ssl.create_default_context()
+    servers = [InferenceServer.from_url(number, f"http://127.0.0.1:{number + 1}", context) for number in range(2)]
+    clock = MonotonicWallClock(1000.0, 0.0)
+    engine = RequestEngine(servers, EngineLimits(1, 1, 0, 10), lambda *_: b"", clock, clients)
+    try:
+        for client in range(clients):
+            own = range(client, client + 6 * clients, clients)
+            requests = [replace(make(0, 0), conversation=conversation) for conversation in own]
+            found = [engine._server_of(request).number for request in requests]
+            assert found in ([0, 1] * 3, [1, 0] * 3)
     finally:
         engine.close()
 
