@@ -89,6 +89,7 @@ class FetchSpec:
                 "count": PIECES,
             },
             timeout=self.timeout,
+            cpu="0",  # trainings that did not end in time may have all of its node
             node_selector=self.node_selector,
             tolerations=self.tolerations,
             service_account=self.service_account,

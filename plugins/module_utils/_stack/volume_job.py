@@ -32,6 +32,8 @@ _PROGRAM = "program.py"
 _POLL_INTERVAL, _DELETION = 1.0, 120.0
 #: Lines of the log that a failure without a message shows.
 _LAST = 5
+#: Seconds after our timeout until the cluster ends the pod: by then it says no more what it waited for.
+_LONGER = 30
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class VolumeJob:
     """A program and its volume.
 
     purpose: for messages. name: of all objects. specification: what the program reads. files: further files beside
-    it. credentials: name -> secret value, empty ones are left out. timeout: of the whole job, in seconds.
+    it. credentials: name -> secret value, empty ones are left out. timeout: of the whole job, in seconds. cpu: what
+    its pod requests.
     """
 
     purpose: str
@@ -57,6 +60,7 @@ class VolumeJob:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     service_account: str = ""
     read_only: bool = False
+    cpu: str = "500m"
 
 
 def object_name(beginning: str, claim: str, run_id: str) -> str:
@@ -102,7 +106,7 @@ def _job_manifest(job: VolumeJob, secrets: bool) -> dict[str, Any]:
         "name": "main",
         "image": job.image,
         "command": ["python3", "-B", f"{PLACE}/{_PROGRAM}", f"{PLACE}/specification.json", SECRETS],
-        "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+        "resources": {"requests": {"cpu": job.cpu, "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         "volumeMounts": mounts,
     }
     pod = {
@@ -117,7 +121,7 @@ def _job_manifest(job: VolumeJob, secrets: bool) -> dict[str, Any]:
     labels = {run_labels.RUN: job.run_id, **PART}
     annotations = {"sidecar.istio.io/inject": "false"}
     template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod}
-    return {"backoffLimit": 0, "activeDeadlineSeconds": int(job.timeout), "template": template}
+    return {"backoffLimit": 0, "activeDeadlineSeconds": int(job.timeout) + _LONGER, "template": template}
 
 
 def run_job(

@@ -35,6 +35,6 @@ def test_every_object_has_the_label_of_its_run_and_the_job_an_end() -> None:
     made = job_manifests(spec(timeout=90.0, authority="PEM").job(read_sources(["org/m@hf"], {})))
     assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "t1122-abcdef" for one in made)
     job = next(one for one in made if one["kind"] == "Job")
-    assert job["spec"]["activeDeadlineSeconds"] == 90 and job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["activeDeadlineSeconds"] == 90 + 30 and job["spec"]["backoffLimit"] == 0
     data = next(one for one in made if one["kind"] == "ConfigMap")["data"]
     assert data["ca.crt"] == "PEM" and json.loads(data["specification.json"])["authority"] == "/etc/seatrial/ca.crt"

@@ -132,3 +132,8 @@ def test_the_pod_cannot_write_to_the_volume(tmp_path: Path) -> None:
     pod = job["spec"]["template"]["spec"]
     assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "output", "readOnly": True}
     assert pod["containers"][0]["volumeMounts"][0]["readOnly"] is True
+
+
+def test_files_are_fetched_from_a_node_on_which_trainings_have_all_processors(tmp_path: Path) -> None:
+    (job,) = [one for one in job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "0"
