@@ -90,8 +90,8 @@ class WorkloadKind:
         text = path.read_text(encoding="utf-8")
         if wrapped is None:
             return text
-        # The wrapped object is neither queued nor suspended itself.
-        macro = '{%- macro wrapped(metadata={"labels": labels}, suspend=false) -%}\n'
+        # The wrapped object is neither queued nor suspended itself. Only the wrapper gets its name from the load.
+        macro = '{%- macro wrapped(metadata={"name": name, "labels": labels}, suspend=false) -%}\n'
         return f"{macro}{wrapped.template()}\n{{%- endmacro -%}}\n{text}"
 
     def prepare(self, wrapped: WorkloadKind | None = None) -> str:

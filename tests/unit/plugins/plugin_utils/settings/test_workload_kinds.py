@@ -158,7 +158,9 @@ def test_a_wrapper_contains_an_object_of_another_kind() -> None:
         templates = [{"kind": "AppWrapper", "content": POD, "parameters": values, **entry}]
         manifest = rendered(workload_files.templates_with_content(templates, nothing)[0])
         assert manifest["metadata"]["labels"]["queue"] == "q" and manifest["spec"]["suspend"] is True
-        return dict(manifest["spec"]["components"][0]["template"])
+        found = dict(manifest["spec"]["components"][0]["template"])
+        assert found["metadata"]["name"] == manifest["metadata"]["name"], "its controller gives it none"
+        return found
 
     job = wrapped()
     assert (job["kind"], "suspend" in job["spec"]) == ("Job", False)
