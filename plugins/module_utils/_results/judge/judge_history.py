@@ -34,7 +34,7 @@ from ..statistics.readings import (
 from . import acknowledgements, compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
-from .past_runs import KpiSeries
+from .past_runs import KpiSeries, RunValue
 
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
 LARGEST_SHARE = 1e6
@@ -261,14 +261,24 @@ def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
     ends = sorted((sign * evidence.low, sign * evidence.high))
     interval = f"({formats.format_percent(ends[0])} to {formats.format_percent(ends[1])} %)"
     more, less = ("slower", "faster") if series.unit == "s" else ("higher", "lower")
-    text = f"{formats.format_percent(abs(evidence.difference))} % {more if sign > 0 else less} than {than} {interval}"
-    return "; ".join([text, *_bounds_texts(series)])
+    share = f"{formats.format_percent(abs(evidence.difference))} %"
+    old, new = (any(run.at_least is not None for run in runs) for runs in _compared_runs(series, finding))
+    if old != new and share[0].isdigit():  # of one side only a bound is known, so of the difference, too
+        share = f"at {'least' if new == (sign > 0) else 'most'} {share}"
+    text = f"{share} {more if sign > 0 else less} than {than} {interval}"
+    return "; ".join([text, *_bounds_texts(series, finding)])
 
 
-def _bounds_texts(series: KpiSeries) -> list[str]:
+def _compared_runs(series: KpiSeries, finding: HistoryFinding) -> tuple[Sequence[RunValue], Sequence[RunValue]]:
+    """Return the runs of the baseline, the last ones of the history that have the figure, and the new runs."""
+    known = [run for run in series.old if run.known is not None]
+    return known[len(known) - finding.compared.n_old :], series.new
+
+
+def _bounds_texts(series: KpiSeries, finding: HistoryFinding) -> list[str]:
     """Return what is known only as a bound: "4 of 5 new runs have only a lower bound"."""
     texts = []
-    for what, runs in (("past", series.old), ("new", series.new)):
+    for what, runs in zip(("past", "new"), _compared_runs(series, finding), strict=True):
         bounds = sum(run.at_least is not None for run in runs)
         if bounds:
             of = f"{bounds} of {formats.format_count(len(runs), f'{what} run')}"
@@ -306,4 +316,4 @@ def _not_enough(finding: HistoryFinding, past: int) -> str:
     """Return the sentence for a KPI without enough history. past: runs of the history that have it."""
     if finding.reason and past > 1 and finding.compared.n_new:
         return finding.reason
-    return f"{NO_HISTORY}: {formats.format_count(past, 'past run') if past else 'no past run'}"
+    return f"{NO_HISTORY}: {formats.format_count(past, 'past run') if past else 'no past run with this figure'}"

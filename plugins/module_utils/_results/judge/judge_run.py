@@ -114,7 +114,11 @@ def judge_whole_run(
         "baseline": baseline,
         "headline": headline.headline_figures(run.points),
         "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _run_answer_lines(run, names),
-        "warnings": [*run_warnings.collect_run_warnings(run), *(history.notes if history else ())],
+        "warnings": [
+            *run_warnings.collect_run_warnings(run),
+            *run_warnings.damaged_files(tables),
+            *(history.notes if history else ()),
+        ],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 #: Thresholds of a busy machine: share of CPU time stolen by the hypervisor, and load average per processor.
 STOLEN, LOAD = 0.05, 2.0
@@ -78,6 +79,15 @@ def _why_busy(machine: Mapping[str, Any]) -> str:
             f"load average {formats.format_number(machine['load'])} on {formats.format_count(cpus, 'processor')}"
         )
     return ", ".join(reasons)
+
+
+def damaged_files(tables: Mapping[str, TimelineTable | None]) -> list[str]:
+    """Return a sentence on each point of whose files the timeline lacks a part, or uses it with a reservation."""
+    return [
+        f"test point {number}: {'; '.join(map(str, table.header['notes']))}"
+        for number, table in tables.items()
+        if table is not None and table.header.get("notes")
+    ]
 
 
 def unchecked_trainings(points: Iterable[Point]) -> list[str]:

@@ -130,7 +130,7 @@ def test_without_a_readable_history_a_repetition_ends_undecided(tmp_path: Path) 
     reason = f"folder {tmp_path / 'nowhere'} cannot be read: No such file or directory"
     kpi = verdict["kpis"][0]
     assert kpi["reading"] == "inconclusive"
-    assert kpi["why"] == f"not enough history: no past run; history could not be read: {reason}"
+    assert kpi["why"] == f"not enough history: no past run with this figure; history could not be read: {reason}"
     assert found["why"].startswith(f"No further attempt can decide {kpi['name']}") and reason in found["why"]
 
 

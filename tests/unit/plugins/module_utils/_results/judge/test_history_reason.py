@@ -38,9 +38,9 @@ def test_an_inconclusive_kpi_says_how_many_runs_are_missing() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ([], [1.0], "not enough history: no past run"),
+        ([], [1.0], "not enough history: no past run with this figure"),
         ([2.0], [1.0], "not enough history: 1 past run"),
-        ([], [None], "not enough history: no past run"),
+        ([], [None], "not enough history: no past run with this figure"),
         ([2.0, 3.0, None], [None], "not measured in this run; the history has it in 2 runs"),
         ([0.0] * 20, [0.0], "0 s as in 20 runs"),
         ([0.0] * 20, [3.0] * 3, "3 s instead of 0 s in 20 runs, p 0.0006"),

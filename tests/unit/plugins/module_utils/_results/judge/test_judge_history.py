@@ -193,6 +193,7 @@ def test_new_runs_with_only_a_lower_bound_count(direction: str) -> None:
     assert found.result == ("regression" if direction == "lower" else "improvement")
     assert found.document()["new"]["n"] == 5
     assert "of 4 of 5 new runs only a lower bound is known" in found.why
+    assert judged_with_bounds(series(FIGURES, [4.9]), at_least(5, 4)).why.startswith("at least 21")
 
 
 def test_a_new_run_with_a_low_bound_is_no_pass_and_no_improvement() -> None:
@@ -203,4 +204,4 @@ def test_a_new_run_with_a_low_bound_is_no_pass_and_no_improvement() -> None:
 def test_past_runs_with_only_a_lower_bound_make_no_regression() -> None:
     one = series([1.58] * 3, [2.9, 3.0, 3.1, 2.95])
     found = judge_history([replace(one, old=(*one.old, *at_least(1.6, 9)))], HistorySettings())[0]
-    assert found.result == "inconclusive"
+    assert found.result == "inconclusive" and found.why.startswith("inconclusive: at most ")

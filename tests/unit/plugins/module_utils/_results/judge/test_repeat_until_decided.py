@@ -95,7 +95,7 @@ def test_the_end_names_what_is_not_decided() -> None:
 
 
 def test_a_figure_that_no_attempt_can_decide_ends_the_repetition_undecided() -> None:
-    why = "not enough history: no past run; history could not be read: s3://a: no answer"
+    why = "not enough history: no past run with this figure; history could not be read: s3://a: no answer"
     stuck = RepeatedFigureReading("latency", "inconclusive", why, can_change=False)
     points = [RepeatedPoint("001", 2, readings=(stuck,)), RepeatedPoint("002", 2, readings=(stuck,))]
     end = repeat_until_decided.next_attempt(RepetitionPlan(), points, 0.0)

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the verdict, and so the last lines of a run, say of files of users that were not fetched."""
+"""What the verdict, and so the last lines of a run, say of files that were not fetched, or are damaged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, run_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
+    write_timeline,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run
+from run_directory import World, write_run
 
 NONE = {"count": 4, "left_out": 0, "left_out_users": 0, "limit": "", "failed_users": 0, "first_error": ""}
 CUT = {**NONE, "left_out": 5, "left_out_users": 2, "limit": "users_files_limit_bytes"}
@@ -44,3 +49,13 @@ def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:
     record = {"project": "users", "presets": [], "id": "t1", "status": "passed", **nothing}
     (line,) = [one for one in close_run.summary_lines(record, tmp_path, verdict) if "warning" in one]
     assert line.endswith("at test point 001: 1 user could not send files (run-aa-001-0: HTTP 403).")
+
+
+def test_the_verdict_names_a_damaged_file_of_a_point(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", [(World(count=4), {})])
+    plan = top / "points/000/plan.jsonl"
+    plan.write_bytes(plan.read_bytes().replace(b"{", b"[", 1))
+    write_timeline(str(top))
+    write_verdict(str(top), 0.5)
+    assert "test point 000: 1 damaged line of plan.jsonl left out" in _files.read_json(top / "verdict.json")["warnings"]
+    assert "Warning: test point 000: 1 damaged line of plan.jsonl" in (top / "summary.md").read_text()
