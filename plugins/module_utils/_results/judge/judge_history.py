@@ -266,6 +266,8 @@ def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
     if old != new and share[0].isdigit():  # of one side only a bound is known, so of the difference, too
         share = f"at {'least' if new == (sign > 0) else 'most'} {share}"
     text = f"{share} {more if sign > 0 else less} than {than} {interval}"
+    if old and new:
+        text = f"the difference from {than} is unknown"
     return "; ".join([text, *_bounds_texts(series, finding)])
 
 

@@ -247,7 +247,9 @@ def _judged_kpis_with_cases(verdict: Mapping[str, Any]) -> Iterator[tuple[Mappin
 
 def _kpi_value_text(kpi: Mapping[str, Any]) -> str:
     simulated = " (simulated)" if kpi["simulated"] else ""
-    text = "unknown" if kpi["value"] is None else f"{kpi['value']:.6g}"
+    bound = kpi.get("at_least", kpi.get("low"))
+    without = "unknown" if bound is None else f"≥ {bound:.6g}"
+    text = without if kpi["value"] is None else f"{kpi['value']:.6g}"
     return f"{kpi['name']} {text} {kpi['unit']}{simulated}".replace("  ", " ")
 
 

@@ -201,6 +201,13 @@ def test_a_new_run_with_a_low_bound_is_no_pass_and_no_improvement() -> None:
     assert judged_with_bounds(series(FIGURES, [1.0, 1.01, 1.0]), at_least(0.9, 2)).result == "inconclusive"
 
 
+def test_bounds_on_both_sides_leave_the_difference_unknown() -> None:
+    one = replace(series(FIGURES[:1], [5.0]), old=at_least(1.6, 3))
+    found = judged_with_bounds(one, at_least(5, 2))
+    assert found.result == "inconclusive"
+    assert found.why.startswith("inconclusive: the difference from 3 runs is unknown; of 3 of 3 past runs only a lower")
+
+
 def test_past_runs_with_only_a_lower_bound_make_no_regression() -> None:
     one = series([1.58] * 3, [2.9, 3.0, 3.1, 2.95])
     found = judge_history([replace(one, old=(*one.old, *at_least(1.6, 9)))], HistorySettings())[0]

@@ -224,6 +224,12 @@ def test_counts_agree_and_only_a_regression_has_failures(statuses, points, resul
         assert len(found(suite, "error")) == 1
 
 
+@pytest.mark.parametrize(("low", "text"), [(21.62, "makespan ≥ 21.62 s"), (None, "makespan unknown s")])
+def test_a_figure_without_a_value_is_its_bound(low, text):
+    suite = suite_of(run(), judged(kpis=[{**figure(), "value": None, "low": low}]))
+    assert suite.find("testcase[@name='000 makespan']/system-out").text == text
+
+
 @pytest.mark.parametrize("words", ['<&">', "control \x1b[31m and \x00", "no end \ud800"])
 def test_any_words_make_well_formed_xml(words):
     of = run({"test": phase("failed", error=words)})
