@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import dropwhile, pairwise
+from itertools import accumulate, dropwhile, pairwise
 from math import inf, isnan
 from pathlib import Path
 from types import MappingProxyType
@@ -204,7 +204,9 @@ def join_failures(
         of_index[recovery.index].append(recovery)
     for index, lives in of_workload.items():
         if recoveries := of_index.get(index, []):
-            size = max(sizes.get(index, 1), _size_before(midpoint_of_span(recoveries[0].injected), lives))
+            # A workload that is deployed anew has more pods in all, also succeeded ones, than it has at a time.
+            size = min(sizes.get(index, 1), _most_at_a_time(lives))
+            size = max(size, _size_before(midpoint_of_span(recoveries[0].injected), lives))
             for recovery in recoveries:
                 _follow(recovery, lives, size, ended.get(index, ""))
                 if index in progress:
@@ -241,6 +243,12 @@ def _separated_pods(failure: Injection, pods: Mapping[str, FailingPod]) -> list[
     """Return the pods between which the network was cut; none for another kind."""
     rows = failure.pods if failure.kind == NETWORK_CUT else ()
     return [pods[row["uid"]] for row in rows if row["uid"] in pods]
+
+
+def _most_at_a_time(lives: list[FailingPod]) -> int:
+    """Return the most pods that a workload had at a time, running or not."""
+    steps = [(midpoint_of_span(pod.created, -inf), 1) for pod in lives] + [(pod.stop, -1) for pod in lives]
+    return max(accumulate(step for _moment, step in sorted(steps)), default=0)
 
 
 def _size_before(moment: float, lives: list[FailingPod]) -> int:
