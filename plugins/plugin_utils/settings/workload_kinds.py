@@ -155,7 +155,9 @@ def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any])
 
 def _kind_folders_by_name(places: Sequence[Path]) -> dict[str, Path]:
     """Return the folders of all kinds by their names in lower case. Those of ``places`` precede shipped ones."""
-    return {path.parent.name.lower(): path.parent for place in (SHIPPED, *places) for path in place.glob(f"*/{FILE}")}
+    # In a task of role workload, one of the places is that of the shipped kinds.
+    own = [place for place in places if place.resolve() != SHIPPED.resolve()]
+    return {path.parent.name.lower(): path.parent for place in (SHIPPED, *own) for path in place.glob(f"*/{FILE}")}
 
 
 def all_kind_names(places: Sequence[Path] = ()) -> list[str]:

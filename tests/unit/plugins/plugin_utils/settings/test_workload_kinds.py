@@ -130,6 +130,10 @@ def test_a_kind_of_the_role_precedes_ours_of_the_same_name(role: Path, places: l
     own.mkdir()
     (own / "kind.yml").write_text("{api_version: batch/v1, kind: Job, resource: jobs, parts: [], stages: []}")
     assert workload_kinds.load_kind("Job", places).folder == own
+    # In a task of role workload, where the kinds of the project's role are still its own.
+    task = {"ansible_parent_role_paths": [str(role)], "role_path": str(workload_kinds.SHIPPED.parents[1])}
+    found = workload_kinds.places_of_task(task, lambda value: value)
+    assert workload_kinds.load_kind("Job", found).folder == own
     assert workload_kinds.load_kind("Job").folder == workload_kinds.SHIPPED / "job"
 
 
