@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from . import disk_reserve
 from .clock import MonotonicWallClock
@@ -29,6 +29,8 @@ from .errors import DataError, InputError, OwnershipError, suggest_similar_name
 from .yaml_reader import parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
+#: Most bytes of a document, and of a line of a JSON-lines file: whoever sends a run directory must not fill the memory.
+MOST_DOCUMENT, MOST_LINE = 1 << 29, 1 << 26
 
 
 def to_plain_types(value: Any) -> Any:
@@ -152,7 +154,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
 def read_yaml(path: str | os.PathLike[str], unsafe: type[str] = str) -> Any:
     """Read one YAML document, as parse_yaml does. Raises DataError naming the file if it is missing or not YAML."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = _read_document(path)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except UnicodeDecodeError as error:
@@ -163,11 +165,17 @@ def read_yaml(path: str | os.PathLike[str], unsafe: type[str] = str) -> Any:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read one JSON document. Raises DataError naming the file if it is missing or truncated."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(_read_document(path))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not readable as JSON: {error}") from error
+
+
+def _read_document(path: str | os.PathLike[str]) -> str:
+    if (size := os.stat(path).st_size) > MOST_DOCUMENT:
+        raise DataError(f"{path}: it has {size:,} bytes, and {MOST_DOCUMENT:,} are the most of a document")
+    return Path(path).read_text(encoding="utf-8")
 
 
 def _refuse_constant(name: str) -> float:
@@ -190,13 +198,21 @@ def decode_finite(raw: bytes) -> Any:
     return (_decode_checking_numbers if _LARGE.search(raw) else _decode_without_constants)(raw.decode())
 
 
+def bounded_lines(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises DataError for one that is too long."""
+    while raw := stream.readline(MOST_LINE):
+        if len(raw) == MOST_LINE and not raw.endswith(b"\n"):
+            raise DataError(f"{path}: a line has more than {MOST_LINE:,} bytes")
+        yield raw
+
+
 def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSON-lines file; a truncated last line is skipped.
 
     Raises DataError for a damaged line in the middle.
     """
     with open(path, "rb") as stream:
-        for number, raw in enumerate(stream, start=1):
+        for number, raw in enumerate(bounded_lines(stream, path), start=1):
             if not raw.endswith(b"\n"):
                 return
             try:

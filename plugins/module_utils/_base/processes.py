@@ -343,24 +343,29 @@ def fork_reporting_process(run: Callable[[int, int], int], close_in_child: Calla
     """Fork a process that reports by a pipe, and ends when its parent closes another one or dies.
 
     Args:
-        run: Called in the child with the descriptors to report to and of the end; returns its exit status.
+        run: Called in the child with the descriptors to report to and of the end; returns its exit status. The signals
+            that end us are blocked until it calls unblock_signals() with handlers of its own: those of the parent
+            would note them for the parent alone.
         close_in_child: Closes what the child must not keep open.
 
     Returns:
         The pid, the descriptor of the reports, and the one whose closing ends the child.
     """
+    from .signals import signals_blocked
+
     report_in, report_out = os.pipe()
     end_in, end_out = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.close(report_in)
-            os.close(end_out)
-            close_in_child()
-            status = run(report_out, end_in)
-        finally:
-            os._exit(status)
+    with signals_blocked():
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                os.close(report_in)
+                os.close(end_out)
+                close_in_child()
+                status = run(report_out, end_in)
+            finally:
+                os._exit(status)
     os.close(report_out)
     os.close(end_in)
     return pid, report_in, end_out

@@ -35,7 +35,8 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _BLOCK = 1 << 14
 #: A connection that was idle for more seconds is checked before it is used again.
 _STALE = 1.0
-#: Most bytes and seconds of one reply, whatever the server sends, and most bytes of one event of a watch.
+#: Most bytes and seconds of one reply, whatever the server sends, and most bytes of one event of a watch. The largest
+#: reply is a page of 500 objects; etcd takes objects of up to 1.5 MiB, and those of a load have a few KiB.
 MOST_BYTES, MOST_SECONDS, MOST_LINE = 1 << 29, 600.0, 32 << 20
 
 

@@ -208,7 +208,11 @@ def _unused_directory_path(parent: Path, name: str) -> Path:
 
 def _copy_result_input_files(source: Path, target: Path) -> None:
     """Copy the input files of the results. Raises InputError for a link, which could lead to any file."""
-    for file in _result_input_files(source):
+    inputs = _result_input_files(source)
+    size, free = sum(file.stat().st_size for file in inputs), shutil.disk_usage(target).free
+    if size > free:
+        raise InputError(f"source {source}: its files have {size:,} bytes, and {free:,} are free in {target.parent}")
+    for file in inputs:
         copy = target / file.relative_to(source)
         if file.parent == source and file.name in FOREIGN:
             copy = target / "points" / "001" / file.name

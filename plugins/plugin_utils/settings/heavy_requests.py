@@ -59,8 +59,8 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
     if asked.get("streams"):
         return count, 0.0, duration
     arrival = dict(asked.get("arrival") or {})
-    if arrival.get("src"):  # a trace is a file of the lab, in one of several formats: a request a line
-        return count or len(str(arrival.get("content") or "").splitlines()), 0.0, 0.0
+    if arrival.get("src") and not arrival.get("content"):
+        return count, 0.0, 0.0
     # What an open load states is bounded before its times are made, which may be many.
     if (rate := float(arrival.get("rate") or 0)) > HEAVY_REQUEST_RATE or count > HEAVY_REQUESTS:
         return count, rate, 0.0

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import fork_reporting_process
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, unblock_signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, is_condition_true
 
@@ -159,6 +159,7 @@ def _run_child(spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], repo
         os.dup2(null, descriptor)
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)  # the parent ends it
+    unblock_signals()
     try:
         log = JsonlAppender(path, SCHEMA, "watch")
         try:

@@ -28,7 +28,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, Interrupt, Interrupted
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
+    ENDING,
+    Interrupt,
+    Interrupted,
+    unblock_signals,
+)
 
 from .client_report import ClientReport, join_reports
 from .request_log import SCHEMA
@@ -142,6 +147,7 @@ class SeveralClients:
         stop = Interrupt(lambda: "" if os.getppid() == parent else "the process that started this client has ended")
         for ending in ENDING:  # Ctrl-C is for the parent, which ends its clients
             signal.signal(ending, stop.note if ending == signal.SIGTERM else signal.SIG_IGN)
+        unblock_signals()
 
         def send(state: ClientReport) -> None:
             try:

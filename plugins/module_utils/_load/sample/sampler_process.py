@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     ENDING,
     SignalBlockingThread,
     SignalEvent,
+    unblock_signals,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
@@ -121,6 +122,7 @@ def _run_child_sampler(
 
     for number in ENDING:
         signal.signal(number, on_signal)
+    unblock_signals()
     # Garbage collection of the parent's objects would copy their pages.
     gc.freeze()
 

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
 SLEEP = os.path.realpath(str(shutil.which("sleep")))
 
@@ -156,3 +157,30 @@ def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
         processes.run_to_completion([SLEEP, "60"], 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
         processes.run_to_completion(["/no/such"], 1)
+
+
+def test_a_forked_process_gets_a_signal_that_came_before_its_handlers() -> None:
+    ready_in, ready_out = os.pipe()
+
+    def run(report: int, _end: int) -> int:
+        os.write(ready_out, b"x")
+        os.read(go_in, 1)  # the signal is sent meanwhile
+        signal.signal(signal.SIGTERM, lambda number, _frame: os.write(report, str(number).encode()))
+        unblock_signals()
+        return 0
+
+    go_in, go_out = os.pipe()
+    noted: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: noted.append(number))
+    try:
+        pid, report, end = processes.fork_reporting_process(run, lambda: None)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    os.read(ready_in, 1)
+    os.kill(pid, signal.SIGTERM)
+    os.write(go_out, b"x")
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(report, 100) == b"15"
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    for descriptor in (ready_in, ready_out, go_in, go_out, report, end):
+        os.close(descriptor)

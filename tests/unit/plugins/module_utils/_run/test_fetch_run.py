@@ -118,6 +118,15 @@ def test_a_link_in_a_run_directory_is_refused(run, tmp_path, name):
     assert list((tmp_path / "artifacts").iterdir()) == []
 
 
+def test_a_run_that_is_larger_than_the_free_space_is_refused_before_it_is_copied(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    with open(tmp_path / "run" / "run.yml", "ab") as stream:
+        stream.truncate(1 << 42)  # a hole, which takes no space
+    with pytest.raises(InputError, match=r"its files have 4,398,\d{3},\d{3},\d{3} bytes, and .* are free"):
+        fetch_run.fetch_run_directory(str(tmp_path / "run"), tmp_path / "to")
+    assert list((tmp_path / "to").iterdir()) == []
+
+
 def test_a_point_that_is_a_link_is_refused_where_a_directory_is_compared(run, tmp_path):
     source = tmp_path / NAME
     shutil.copytree(run, source)

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import heavy_requests
 
-TRACE = {"src": "lab.csv", "content": "a\n" * 100_001}
+
+def trace(number: int, interval: float, **more: Any) -> dict[str, Any]:
+    """A trace of so many requests, one after each interval."""
+    lines = "".join(f"{interval * index}\n" for index in range(number))
+    return {"type": "trace", "src": "lab.csv", "content": f"offset\n{lines}", **more}
 
 
 @pytest.mark.parametrize(
@@ -24,8 +28,12 @@ TRACE = {"src": "lab.csv", "content": "a\n" * 100_001}
         ({"streams": 300, "duration": 3600, "count": 1000}, ""),
         ({"arrival": {"src": "lab.csv"}}, "has the trace lab.csv, which can't be read here"),
         ({"arrival": {"src": "lab.csv"}, "count": 100}, ""),
-        ({"arrival": TRACE}, "has 100,001 requests"),
-        ({"arrival": TRACE, "count": 100}, ""),
+        ({"arrival": trace(100_001, 1)}, "has 100,001 requests"),
+        ({"arrival": trace(100_001, 1), "count": 100}, ""),
+        ({"arrival": trace(1000, 0.01)}, ""),
+        ({"arrival": trace(1000, 0.001)}, "sends 1,000 requests in a second"),
+        ({"arrival": trace(1000, 0.01, speed=10)}, "sends 1,000 requests in a second"),
+        ({"arrival": trace(1000, 4)}, "sends requests for 66 min"),
     ],
 )
 def test_requests_without_a_stated_number_have_a_bound(asked: dict[str, Any], why: str) -> None:

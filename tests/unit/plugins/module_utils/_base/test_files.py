@@ -1,0 +1,33 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file of somebody else's run directory can't fill the memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
+
+@pytest.mark.parametrize("read", [files.read_yaml, files.read_json])
+def test_a_document_of_a_terabyte_is_refused_unread(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    path = tmp_path / "settings.yml"
+    with open(path, "wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(DataError, match="it has 1,099,511,627,776 bytes, and 536,870,912 are the most of a document"):
+        read(path)
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_LINE", 20)
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(f"{{}}\n{json.dumps({'a': 'x' * 10})}\n")  # a line of 20 bytes with its end
+    assert [record.get("a") for record in files.read_lines(path)] == [None, "x" * 10]
+    path.write_text(f"{{}}\n{json.dumps({'a': 'x' * 11})}\n")
+    with pytest.raises(DataError, match="a line has more than 20 bytes"):
+        list(files.read_lines(path))
