@@ -33,6 +33,8 @@ from ..send.releases import required_number
 from .user_uploads import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"
+#: Most ConfigMaps with the files of a user, which have 450 kB each, and the largest number in its report.
+MOST_PARTS, MOST = 100_000, 1e15
 #: What a simulated user has done, in its files.
 OPERATIONS = "operations.jsonl"
 #: Number of users whose files are fetched at once, and of failed users that a message names.
@@ -145,11 +147,25 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
 
 
 def _parse_helper_report(text: Any) -> dict[str, Any]:
+    """Return the report of the helper; empty for anything else, which the command of a user may have left there."""
     try:
         content = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) and "moments" in content else {}
+    return content if isinstance(content, dict) and _has_form_of_report(content) else {}
+
+
+def _has_form_of_report(content: Mapping[str, Any]) -> bool:
+    moments, sent = content.get("moments"), content.get("files") or {}
+    if not isinstance(moments, dict) or not isinstance(sent, dict):
+        return False
+    if "parts" in sent and not isinstance(sent.get("sha256"), str):
+        return False
+    counts = [sent.get(name, 0) for name in ("parts", "bytes", "left_out")]
+    numbers = [*moments.values(), *counts]
+    if any(isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers):
+        return False
+    return all(0 <= number <= MOST for number in numbers) and counts[0] <= MOST_PARTS
 
 
 def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[str, Any], to: Path) -> dict[str, Any]:

@@ -147,7 +147,22 @@ def test_a_user_that_waited_in_an_init_container_reports_from_there(cluster: Any
     assert user["moments"] == {"received": 2.0} and user["exit_code"] == 0
 
 
-@pytest.mark.parametrize("message", ["", "no json", "[1]", "{}"])
+#: A command can write whatever it wants where the helper reports.
+FORGED = [
+    "[" * 100_000,
+    '{"moments": [1]}',
+    '{"moments": {"received": "x"}}',
+    '{"moments": {"received": 1e999}}',
+    '{"moments": {}, "files": [1]}',
+    '{"moments": {}, "files": {"parts": 1000000000, "sha256": "x"}}',
+    '{"moments": {}, "files": {"parts": "2", "sha256": "x"}}',
+    '{"moments": {}, "files": {"parts": 2}}',
+    '{"moments": {}, "files": {"left_out": {}}}',
+    '{"moments": {}, "files": {"left_out": -1}}',
+]
+
+
+@pytest.mark.parametrize("message", ["", "no json", "[1]", "{}", *FORGED])
 def test_whatever_the_container_left_is_no_error(cluster: Any, tmp_path: Path, message: str) -> None:
     cluster.add(0, "Succeeded", message)
     found = user_files.fetch_users(cluster, spec(tmp_path, 1))
