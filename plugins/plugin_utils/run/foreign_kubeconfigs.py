@@ -10,6 +10,7 @@ choose neither.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,14 @@ from .run_directory import read_optional
 LEASE = "lease.yml"
 #: Phases that use no cluster; the report does with metrics_route.
 WITHOUT_CLUSTER = {"settings", "report", "export"}
-#: Suffix that the cluster of the driver gets if the clusters of both hosts have one name.
-OF_DRIVER = "-driver"
+#: Suffix that a cluster gets which has the name of another one of its run: that of the driver, and those of workers.
+SUFFIX = re.compile(r"-(driver|worker-\d+)$")
+#: Phase and entry point that release what other runs hold, by the settings alone.
+REAP = "reap"
+#: Project and role of leases: without a record, the id of the run names the lease.
+LEASES = "lease", "perfscale.seatrial.quads_lease"
+#: Settings that name a cluster that is created, and one that is simulated.
+CLUSTER_NAMES = ("cluster_name", "rehearsal_name")
 #: Settings that let a release act on what the run has not made, or at a server that it names.
 CHOOSE_HOLDINGS = ("cluster_release_named", "cluster_metadata_store", "quads_lease_api_url")
 
@@ -59,6 +66,7 @@ def refuse_foreign_kubeconfigs(
     """
     if is_own_directory(directory):
         return
+    _refuse_reap(directory, chosen)
     trees = [effective.settings, *(point.settings for point in effective.points)]
     known = [{name: value for name, value in tree.items() if name not in effective.late} for tree in trees]
     phases = set(chosen)
@@ -66,19 +74,22 @@ def refuse_foreign_kubeconfigs(
         return
     sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
     if not phases <= {"settings"}:
-        refuse_foreign_holdings(directory, context.extra, [("request.yml", tree) for tree in trees])
+        refuse_foreign_holdings(directory, context.extra, [("request.yml", tree) for tree in trees], context.project)
         sources += _records(directory, context)
     _refuse(directory, context, sources)
 
 
-def refuse_foreign_kubeconfigs_of_call(step: Path, context: SettingsContext, values: Iterable[Any]) -> None:
+def refuse_foreign_kubeconfigs_of_call(
+    step: Path, context: SettingsContext, values: Iterable[Any], role: str, entry: str
+) -> None:
     """Raise InputError if a role call would use a kubeconfig that only its run directory names.
 
-    values: the contents of the files that are loaded as variables.
+    values: the contents of the files that are loaded as variables. role, entry: what is called.
     """
     if not is_own_directory(step.parent):
+        _refuse_reap(step.parent, [entry])
         loaded = [(step.name, tree) for tree in values]
-        refuse_foreign_holdings(step.parent, context.extra, loaded)
+        refuse_foreign_holdings(step.parent, context.extra, loaded, role)
         sources = [*loaded, *_records(step.parent, context)]
         _refuse(step.parent, context, sources)
 
@@ -96,21 +107,30 @@ def access_of_session(
     return cluster_settings.access_settings(known, extra, template)
 
 
+def _refuse_reap(directory: Path, chosen: Iterable[str]) -> None:
+    if REAP in chosen:
+        raise InputError(
+            f"{directory} was copied, moved or received, belongs to another user, or is of an older version: its "
+            f"settings do not choose which leases and clusters of other runs are released. Run --tags {REAP} without it"
+        )
+
+
 def refuse_foreign_holdings(
-    directory: Path, extra: Mapping[str, Any], trees: Iterable[tuple[str, Mapping[str, Any]]] = ()
+    directory: Path, extra: Mapping[str, Any], trees: Iterable[tuple[str, Mapping[str, Any]]] = (), acting: str = ""
 ) -> None:
     """Raise InputError for a cluster or lease that only a run directory names, unless ``-e`` names it, too.
 
     Its release destroys what the record names, and uses addresses, folders and an inventory that it names. trees: file
-    and settings that the session would use.
+    and settings that the session would use. acting: the project or role.
     """
     missing: dict[str, str] = {}
     named = []
-    for file, what, setting, name in [*_recorded_holdings(directory), *_chosen_holdings(directory, trees)]:
+    found = [*_recorded_holdings(directory, acting in LEASES), *_chosen_holdings(directory, trees)]
+    for file, what, setting, name in found:
         given = str(extra.get(setting) or "")
-        of_two = {given, given + OF_DRIVER} if setting == "cluster_name" else {given}
-        if not given or name not in of_two:
-            missing.setdefault(setting, name.removesuffix(OF_DRIVER) if setting == "cluster_name" else name)
+        first = SUFFIX.sub("", name) if setting in CLUSTER_NAMES else name
+        if not given or given not in (first, name):
+            missing.setdefault(setting, first)
             named.append(f"{file} names the {what} '{name}'")
     if missing:
         raise InputError(
@@ -122,18 +142,25 @@ def refuse_foreign_holdings(
 
 def holdings_named(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of ``-e`` that name clusters and leases: without them, a later session is refused."""
-    return {name: extra[name] for name in ("cluster_name", "quads_lease_id", *CHOOSE_HOLDINGS) if extra.get(name)}
+    return {name: extra[name] for name in (*CLUSTER_NAMES, "quads_lease_id", *CHOOSE_HOLDINGS) if extra.get(name)}
 
 
-def _recorded_holdings(directory: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Yield file, kind, setting and name of each cluster and lease that a run directory records."""
+def _recorded_holdings(directory: Path, leases: bool) -> Iterator[tuple[str, str, str, str]]:
+    """Yield file, kind, setting and name of each cluster and lease that a run directory records.
+
+    leases: whether the session acts on a lease even without a record of one.
+    """
     for record in run_cluster_records.read_cluster_records(directory).values():
         provider = provider_by_name(record["provider"])
-        if record.get("state") != "released" and not provider.shared and not provider.simulated:
-            yield run_cluster_records.FILE, "cluster", "cluster_name", str(record.get("name") or "")
+        if record.get("state") != "released" and not provider.shared:
+            setting = "rehearsal_name" if provider.simulated else "cluster_name"
+            yield run_cluster_records.FILE, "cluster", setting, str(record.get("name") or "")
     if (directory / LEASE).exists():  # released or not: its release ends the lease with the id of the run
         lease = read_optional(directory / LEASE) or {}
         yield LEASE, "lease", "quads_lease_id", str(lease.get("lease_id") or "")
+    elif leases:
+        record = read_optional(directory / "run.yml") or {}
+        yield "run.yml", "lease", "quads_lease_id", str(record.get("id") or "")
 
 
 def _chosen_holdings(

@@ -131,7 +131,7 @@ def check_recorded_call(step: Path, context: settings_context.SettingsContext) -
             run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
         loaded.append(setting_templates.load_yaml(run_dir / recorded_settings.SETTINGS))
-    foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded)
+    foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
     return {"role": role, "entry": entry}
 
 

@@ -37,11 +37,13 @@ def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: A
     return SettingsContext.of("fine_tuning", variables, given, LOADER, Templar(loader=LOADER, variables=variables))
 
 
-def begin(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> dict[str, Any]:
+def begin(
+    tmp_path: Path, tags: list[str], extra: dict[str, Any], phases: list[str] = PHASES, **more: Any
+) -> dict[str, Any]:
     context = context_of(tmp_path, tags, extra, **more)
     templar = Templar(loader=LOADER, variables=context.variables)
     argv = ["/bin/ansible-playbook", "fine_tuning.yml"]
-    return SettingsSession(context, PHASES, LOADER, templar, argv, {}, [].append).begin()
+    return SettingsSession(context, phases, LOADER, templar, argv, {}, [].append).begin()
 
 
 @pytest.fixture
@@ -186,6 +188,23 @@ def test_a_cluster_that_only_a_received_run_names_is_not_released(tmp_path: Path
         assert begin(tmp_path, tags, {"run_dir": str(own)})["run_dir"] == str(own)
 
 
+def test_a_rehearsal_cluster_that_only_a_received_run_names_is_not_removed(
+    tmp_path: Path, received: Path, program: Path
+) -> None:
+    for host, name in (("sutest", "mine"), ("worker-1", "mine-worker-1"), ("worker-12", "mine-worker-12")):
+        record = {"provider": "rehearsal", "state": "acquired", "owned": True, "name": name, "kubeconfig": ""}
+        run_cluster_records.update_host_records(received, [host], record)
+    extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
+    with pytest.raises(
+        InputError, match="'mine', .*'mine-worker-1', .*'mine-worker-12'.* give -e .*rehearsal_name.*mine"
+    ):
+        begin(tmp_path, GIVES_BACK, extra)
+    with pytest.raises(InputError, match="names the cluster 'mine'"):
+        foreign_kubeconfigs.refuse_foreign_holdings(received, {"rehearsal_name": "mine-worker-1"})
+    assert begin(tmp_path, GIVES_BACK, {**extra, "rehearsal_name": "mine"})["run_dir"] == str(received)
+    assert '"rehearsal_name": "mine"' in (received / "GIVE_BACK").read_text()
+
+
 def test_a_lease_that_only_a_received_run_names_is_not_ended(tmp_path: Path, received: Path, program: Path) -> None:
     (received / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: held\n")
     extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
@@ -235,6 +254,40 @@ def test_a_received_role_call_does_not_choose_what_a_release_acts_on(received: P
         role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {}))
     known = context_of(tmp_path, ["all"], {"cluster_release_named": "lab"})
     assert role_call_record.check_recorded_call(step, known)["entry"] == "release"
+
+
+def test_a_received_call_of_a_lease_releases_none_by_the_id_of_the_run(received: Path, tmp_path: Path) -> None:
+    (received / "cluster.yml").unlink()
+    run_record.update_record(received, lambda record: record.update(id="t1121-victim"))
+    step = received / "001__quads_lease__release"
+    step.mkdir()
+    call = "step_role: perfscale.seatrial.quads_lease\nstep_entry: release\nrun_id: t1121-victim\n"
+    (step / "arguments.yml").write_text(call)
+    with pytest.raises(InputError, match="run.yml names the lease 't1121-victim'"):
+        role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {}))
+    (step / "arguments.yml").write_text(f"{call}quads_lease_id: t1121-another\n")
+    with pytest.raises(InputError, match="quads_lease__release names the lease 't1121-another'"):
+        role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {"quads_lease_id": "t1121-victim"}))
+    (step / "arguments.yml").write_text(call)
+    known = context_of(tmp_path, ["all"], {"quads_lease_id": "t1121-victim"})
+    assert role_call_record.check_recorded_call(step, known)["entry"] == "release"
+
+
+@pytest.mark.parametrize("role", ["quads_lease", "cluster"])
+def test_a_received_call_does_not_release_what_other_runs_hold(received: Path, tmp_path: Path, role: str) -> None:
+    (received / "cluster.yml").unlink()
+    step = received / f"001__{role}__reap"
+    step.mkdir()
+    call = f"step_role: perfscale.seatrial.{role}\nstep_entry: reap\n{role}_reap_dry_run: false\n"
+    (step / "arguments.yml").write_text(call)
+    with pytest.raises(InputError, match="do not choose which leases and clusters .* Run --tags reap without it"):
+        role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {"quads_lease_id": "t1121-victim"}))
+
+
+def test_a_received_run_does_not_choose_what_a_reap_releases(tmp_path: Path, received: Path, program: Path) -> None:
+    extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
+    with pytest.raises(InputError, match="Run --tags reap without it"):
+        begin(tmp_path, ["reap"], extra, phases=[*PHASES, "reap"])
 
 
 def test_one_name_releases_both_clusters_of_a_moved_run_and_the_new_command_repeats_it(
