@@ -74,16 +74,16 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path
     first, second, third = run_dirs(artifacts)
     assert files.read_yaml(second / "settings.yml")["my_llm_test_cpu"] == "250m"
     assert files.read_yaml(third / "run.yml")["versions"]["me.bench"] == "0.1.0"
-    for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "PyTorchJob", 4)):
+    for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "TrainJob", 4)):
         assert files.read_yaml(run / "run.yml")["status"] == "passed"
         rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
         assert [(one["kind"], one["outcome"]) for one in rows] == [(kind, "succeeded")] * count
     kpis = {one["name"]: one for one in files.read_json(third / "points/001/kpis.json")["kpis"]}
-    assert kpis["time_to_accepted_p95"]["n"] == 4
+    assert kpis["time_to_started_p95"]["n"] == 4
     # The archive is complete: installed in place of its sources, it finds its presets, settings and KPIs.
     shutil.rmtree(folder)
     artefact.install(home / "me-bench-0.1.0.tar.gz", home / ".ansible" / "collections")
-    limits = '{"results_limits": {"time_to_accepted_p95": {"max": "5 s"}}}'
+    limits = '{"results_limits": {"time_to_started_p95": {"max": "5 s"}}}'
     command = (
         f"ansible-playbook me.bench.my_llm_test -e preset=light --tags settings -e my_llm_test_cpu=1 -e '{limits}'"
     )
