@@ -13,11 +13,13 @@ import bz2
 import gzip
 import itertools
 import lzma
+import posixpath
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,6 +81,7 @@ def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
     with tarfile.open(plain, "r:") as tar:
         members = _list_members(name, tar)
         _refuse_special(name, (member.name for member in members if not (member.isreg() or member.isdir())))
+        _refuse_doubled(name, (member.name for member in members if member.isreg()))
         _check_size(name, (member.size for member in members), folder)
         _refuse_bad_header(name, plain, tar.offset)
         tar.extractall(folder, members, filter="data")
@@ -114,6 +117,7 @@ def _unpack_zip(archive: Path, folder: Path) -> None:
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR)
             ),
         )
+        _refuse_doubled(archive.name, (member.filename for member in members if not member.is_dir()))
         _check_size(archive.name, (member.file_size for member in members), folder)
         _refuse_short_list(archive, len(members))
         for member in members:
@@ -139,6 +143,13 @@ def _refuse_special(name: str, members: Iterable[str]) -> None:
             f"{name}: links and devices are not unpacked, and it has {formats.format_list(special)}: pack the files "
             "themselves, such as with tar --dereference"
         )
+
+
+def _refuse_doubled(name: str, files: Iterable[str]) -> None:
+    """Raise DataError for files that are there twice: nobody knows which of them is that of the run."""
+    counts = Counter(map(posixpath.normpath, files))
+    if doubled := [path for path, count in counts.items() if count > 1]:
+        raise DataError(f"{name}: it has files of the same name: {formats.format_list(doubled, 3)}")
 
 
 def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0) -> None:

@@ -120,6 +120,10 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
     """Return the run in directory ``top``. notes: gets a sentence on each damaged point. Raises DataError."""
     if not isinstance(record.get("id"), str):
         raise DataError(f"{top / RECORD}: the run has no id")
+    if record.get("started") is not None and formats.parse_timestamp(record["started"]) is None:
+        raise DataError(
+            f"{top / RECORD}: started is no time, so the run has no place in the history: {record['started']}"
+        )
     started = formats.utc_text(record.get("started"))
     folders = sorted(path for path in (top / "points").glob("[0-9]*") if (path / "kpis.json").is_file())
     points = []

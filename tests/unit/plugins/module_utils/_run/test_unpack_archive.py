@@ -9,6 +9,7 @@ import gzip
 import shutil
 import tarfile
 import tempfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -153,3 +154,21 @@ def test_an_archive_with_more_members_than_a_run_can_have_is_refused_before_they
     with pytest.raises(DataError, match="it has more than 2 members"):
         unpack_archive(archive, tmp_path / "unpacked")
     assert not list((tmp_path / "unpacked").iterdir())
+
+
+@pytest.mark.parametrize("kind", [".tar.gz", ".zip"])
+@pytest.mark.parametrize("name", ["run.yml", "./run.yml", "points/../run.yml"])
+def test_a_file_that_is_there_twice_is_refused(tmp_path: Path, kind: str, name: str) -> None:
+    archive = tmp_path / f"run{kind}"
+    (tmp_path / "run.yml").write_text("id: a")
+    if kind == ".zip":
+        with zipfile.ZipFile(archive, "w") as packed, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of zipfile, about the name
+            for member in ("run.yml", name):
+                packed.writestr(zipfile.ZipInfo(member), "id: a")
+    else:
+        with tarfile.open(archive, "w:gz") as tar:
+            for member in ("run.yml", name):
+                tar.add(tmp_path / "run.yml", member)
+    with pytest.raises(DataError, match="it has files of the same name: run.yml"):
+        unpack_archive(archive, tmp_path / "out")

@@ -146,3 +146,25 @@ def test_folders_of_other_users_are_no_error(tmp_path: Path, monkeypatch: pytest
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere cannot be read: No such file or directory"):
         read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("started", "at"),
+    [
+        ("2026-11-01T12:00:00+02:00", "2026-11-01T10:00:00Z"),
+        ("2026-11-01 10:00:00", "2026-11-01T10:00:00Z"),
+        ("yesterday", None),
+        ("2026-11-01 10:00:00 CET", None),
+        ("9999-12-31T23:59:59-14:00", None),
+        (1795000000, None),
+        ([1], None),
+    ],
+)
+def test_a_start_that_is_no_time_is_noted_instead_of_sorted_as_text(
+    tmp_path: Path, started: object, at: str | None
+) -> None:
+    path = write_past_run(tmp_path, 1) / "run.yml"
+    path.write_text(path.read_text() + f"\nstarted: {started!r}\n")
+    found, notes = read(tmp_path)
+    assert [run.at for run in found] == ([at] if at else [])
+    assert at or "started is no time, so the run has no place in the history" in notes[0]
