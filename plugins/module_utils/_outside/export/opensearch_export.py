@@ -87,22 +87,22 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
     cluster = run.clusters.get("sutest") or {}
     common = {
         "run": run.id,
-        "project": record.get("project"),
-        "presets": record.get("presets") or [],
+        "project": _text_or_none(record.get("project")),
+        "presets": [str(preset) for preset in record.get("presets") or []],
         "status": status,
         "verdict": verdict.get("verdict") or "unknown",
-        "provider": cluster.get("provider"),
-        "kubernetes": cluster.get("version"),
-        "openshift": cluster.get("openshift"),
-        "gpu_products": sorted(cluster.get("gpu_products") or {}),
-        "revision": (record.get("git") or {}).get("revision"),
+        "provider": _text_or_none(cluster.get("provider")),
+        "kubernetes": _text_or_none(cluster.get("version")),
+        "openshift": _text_or_none(cluster.get("openshift")),
+        "gpu_products": sorted(map(str, cluster.get("gpu_products") or {})),
+        "revision": _text_or_none((record.get("git") or {}).get("revision")),
         **({"selection": verdict["selection"]} if verdict.get("selection") else {}),
     }
-    started = record.get("started")
+    started = _time_or_none(record.get("started"))
     of_run = {
         **common,
         "@timestamp": started,
-        "ended": record.get("ended"),
+        "ended": _time_or_none(record.get("ended")),
         "versions": {str(name): str(version) for name, version in (record.get("versions") or {}).items()},
         "repeats": run.repeats,
         "findings": signatures_found(run.top),
@@ -122,7 +122,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
         for kpi in point.kpis or []:
             document = {
                 **common,
-                "@timestamp": point.record.get("started") or started,
+                "@timestamp": _time_or_none(point.record.get("started")) or started,
                 "point": point.number,
                 "point_status": point.record.get("status"),
                 "resumed": point.resumed,
@@ -137,6 +137,16 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
             }
             entries.append(("kpis", f"{own}:{kpi['name']}", document))
     return [*entries, ("runs", run.id, {**of_run, "whole": True})]
+
+
+def _text_or_none(value: object) -> str | None:
+    """Return a text: a number, such as 4.19, would make the field a number for all later runs."""
+    return None if value is None else str(value)
+
+
+def _time_or_none(value: object) -> str | None:
+    """Return a time of a file, which may be from elsewhere, as the server takes it; None for anything else."""
+    return formats.utc_text(value) if value is not None and formats.parse_timestamp(value) is not None else None
 
 
 def _value_and_bounds_document(kpi: Mapping[str, Any]) -> dict[str, Any]:

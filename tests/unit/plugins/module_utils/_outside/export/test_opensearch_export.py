@@ -124,3 +124,17 @@ def test_an_answer_that_does_not_say_what_became_of_documents_is_told(answer: An
         pytest.raises(AccessError, match="3 documents does not say what became of each"),
     ):
         write(server)
+
+
+def test_no_number_and_no_odd_time_of_a_foreign_run_decides_the_type_of_a_field(tmp_path: Path) -> None:
+    record = {"id": "a", "project": 2026, "presets": [11, "light"], "started": "2026-11-12 11:05:35", "ended": "soon"}
+    clusters = {"sutest": {"openshift": 4.19, "version": 1.36, "provider": 3, "gpu_products": {1: 2}}}
+    point = Point("000", tmp_path, {"started": "2026-11-12T13:05:40+02:00"})
+    point.kpis = [{"name": "makespan", "value": 1.0, "unit": "s"}]
+    run = Run(tmp_path, {**record, "git": {"revision": 1234567}}, points=[point], clusters=clusters)
+    of_run, of_kpi, _whole = (one for _kind, _id, one in opensearch_export.run_and_kpi_documents(run, {}, "valid"))
+    assert (of_run["@timestamp"], of_run["ended"]) == ("2026-11-12T11:05:35Z", None)
+    assert of_kpi["@timestamp"] == "2026-11-12T11:05:40Z"
+    for name in ("project", "presets", "provider", "kubernetes", "openshift", "gpu_products", "revision"):
+        values = of_kpi[name] if isinstance(of_kpi[name], list) else [of_kpi[name]]
+        assert values and all(isinstance(value, str) for value in values)
