@@ -39,10 +39,18 @@ def json_decoder_package() -> str:
 def create_document_decoder(shape: Shape | None, plain: Decoder = json.loads) -> Decoder:
     """Return a function that decodes a document; with None as the shape, the whole document.
 
-    It raises ValueError if the document is not JSON. plain: decodes without msgspec, and what msgspec refuses.
+    It raises ValueError if the document is not JSON or too deeply nested. plain: decodes without msgspec, and what
+    msgspec refuses.
     """
+
+    def decode_plainly(text: bytes) -> Any:
+        try:
+            return plain(text)
+        except RecursionError as error:
+            raise ValueError("the JSON document is nested too deeply") from error
+
     if json_decoder_package() == "json":
-        return plain
+        return decode_plainly
     import msgspec
 
     read = msgspec.json.Decoder(Any if shape is None else _type_from_shape(shape)).decode
@@ -50,8 +58,8 @@ def create_document_decoder(shape: Shape | None, plain: Decoder = json.loads) ->
     def decode(text: bytes) -> Any:
         try:
             return read(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # plain reads lone surrogates
-            return plain(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # plain reads lone surrogates
+            return decode_plainly(text)
 
     return decode
 

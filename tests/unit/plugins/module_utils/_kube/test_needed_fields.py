@@ -108,3 +108,14 @@ def test_without_the_package_documents_are_decoded_whole(without_msgspec: None) 
 def test_what_is_no_json_is_an_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         create_document_decoder(shape_from_dotted_path("a"))(text)
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000 + b"]" * 100_000, b"1" * 5_000])
+@pytest.mark.parametrize("shape", [None, {"a": ANY}])
+def test_what_python_can_not_hold_is_an_error(shape: Any, deep: bytes) -> None:
+    with pytest.raises(ValueError):
+        create_document_decoder(shape)(b'{"a":' + deep + b"}")
+
+
+def test_the_same_without_the_package(without_msgspec: None) -> None:
+    test_what_python_can_not_hold_is_an_error(None, b"[" * 100_000 + b"]" * 100_000)
