@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, inf, isfinite, nan, sqrt
+from math import comb, exp, inf, isfinite, nan, sqrt
 from typing import Any
 
 from ..statistics import (
@@ -36,6 +36,9 @@ from .past_runs import KpiSeries, RunValue
 METHOD = "posterior of the shift"
 #: Level of the intervals.
 INTERVAL = 0.95
+#: Where a figure may be of which only the bound is known: shares of the way from it to the highest of all runs. How far
+#: above that it is, is no further evidence.
+_TO_HIGHEST = (0.25, 0.5, 0.75, 1.0)
 #: Wider bands end here: beyond it a figure is infinite.
 LARGEST_EXPONENT = 100.0
 Changes = tuple[tuple[str, ChangePoint], ...]
@@ -129,9 +132,49 @@ def compare_kpis_with_baselines(
     ]
     others = sum(not judged[place] for place in known)
     shifts = suite_noise.compare_suite(figures, stretches, INTERVAL, others)
+    for group, cautious in (("old", _shift_without_fall), ("new", _shift_without_rise)):
+        bounds = [_bounds_among(segments[at].baseline if group == "old" else segments[at].new) for at in known]
+        for share in _TO_HIGHEST if any(each.any() for each in bounds) else ():
+            moved = [_move_bounds(runs, group, each, share) for runs, each in zip(figures, bounds, strict=True)]
+            above = suite_noise.compare_suite(moved, stretches, INTERVAL, others)
+            shifts = [
+                cautious(shift, other, _p_of_ranks(runs, group, each)) if each.any() else shift
+                for shift, other, runs, each in zip(shifts, above, figures, bounds, strict=True)
+            ]
     for place, shift in zip(known, shifts, strict=True):
         findings[place] = _finding_of_shift(suite[place], segments[place], findings[place], shift)
     return findings
+
+
+def _bounds_among(runs: Sequence[RunValue]) -> Any:
+    """Return for each run that has a figure whether only a bound of it is known."""
+    import numpy
+
+    known = comparison_scale.mask_of_finite_values(comparison_scale.float_array(_run_values(runs)))
+    return numpy.array([run.at_least is not None for run in runs], dtype=bool)[known]
+
+
+def _move_bounds(runs: FigureRuns, group: str, bounds: Any, share: float) -> FigureRuns:
+    """Return the runs with those of a group of which only a bound is known on their way to the highest of all."""
+    highest = max(runs.old.max(), runs.new.max())
+    values = getattr(runs, group)
+    return replace(runs, **{group: values + bounds * share * (highest - values)})
+
+
+def _p_of_ranks(runs: FigureRuns, group: str, bounds: Any) -> float:
+    """Return how probably those of a group whose figure is known are by chance all below the other group."""
+    exact = int((~bounds).sum())
+    return comb(len(getattr(runs, group)), exact) / comb(len(runs.old) + len(runs.new), exact)
+
+
+def _shift_without_fall(shift: Shift, above: Shift, least: float) -> Shift:
+    """Return what of a shift remains true if old figures are above their bounds. least: of the p-value."""
+    return replace(shift, low=min(shift.low, above.low), p_greater=max(shift.p_greater, above.p_greater, least))
+
+
+def _shift_without_rise(shift: Shift, above: Shift, least: float) -> Shift:
+    """Return the same if new ones are: how much higher they are is not known. least: of the p-value."""
+    return replace(shift, high=inf, p_less=max(shift.p_less, above.p_less, least))
 
 
 def _compare_by_variance(
@@ -177,10 +220,10 @@ def _finding_of_shift(
         )
         shift = replace(shift, difference=always.difference, low=always.low, high=always.high)
         method = f"{METHOD}, at every look"
-    if any(run.at_least is not None for run in new):  # what remains true if the figures are higher than their bounds
-        shift, p_values = replace(shift, high=inf), (p_values[0], 1.0)
-    if any(run.at_least is not None for run in old):
-        shift, p_values = replace(shift, low=-inf), (1.0, p_values[1])
+        if _bounds_among(new).any():  # an interval for every look is not known for figures above their bounds
+            shift, p_values = replace(shift, high=inf), (p_values[0], 1.0)
+        if _bounds_among(old).any():
+            shift, p_values = replace(shift, low=-inf), (1.0, p_values[1])
     logarithmic = finding.compared.logarithmic
     finding = replace(
         finding,

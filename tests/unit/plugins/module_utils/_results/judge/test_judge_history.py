@@ -212,3 +212,40 @@ def test_past_runs_with_only_a_lower_bound_make_no_regression() -> None:
     one = series([1.58] * 3, [2.9, 3.0, 3.1, 2.95])
     found = judge_history([replace(one, old=(*one.old, *at_least(1.6, 9)))], HistorySettings())[0]
     assert found.result == "inconclusive" and found.why.startswith("inconclusive: at most ")
+
+
+@pytest.mark.parametrize("bound", [90.0, 100.0, 110.0, 130.0])
+def test_a_past_run_with_a_bound_hides_no_regression(bound: float) -> None:
+    past = (*series(OLD, []).old, *at_least(bound, 1))
+    found = judge_history([replace(series([], SLOW), old=past)], HistorySettings())[0]
+    assert found.result == "regression" and "of 1 of 19 past runs only a lower bound is known" in found.why
+    assert 0 < found.document()["change_low"] < 0.2 < found.document()["change_high"]
+
+
+def test_a_new_run_with_a_bound_hides_no_improvement() -> None:
+    new = (*series([], noisy(4, 80, 9), direction="lower").new, *at_least(80.0, 1))
+    found = judge_history([replace(series(OLD, []), new=new)], HistorySettings())[0]
+    assert found.result == "improvement" and "of 1 of 10 new runs only a lower bound is known" in found.why
+
+
+@pytest.mark.parametrize("bounds", [12, 18])
+def test_many_past_runs_with_a_bound_make_no_regression(bounds: int) -> None:
+    past = (*series(OLD[bounds:], []).old, *at_least(100.0, bounds))
+    assert judge_history([replace(series([], SLOW), old=past)], HistorySettings())[0].result == "inconclusive"
+
+
+def test_a_new_run_is_no_regression_if_a_past_one_may_have_been_as_high() -> None:
+    past = (*series(OLD, []).old, *at_least(100.0, 1))
+    assert judge_history([replace(series([], [300.0]), old=past)], HistorySettings())[0].result == "inconclusive"
+    assert results([series(OLD, [300.0])]) == ["regression"]
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 2.4))
+@settings(max_examples=40)
+def test_the_reading_with_a_bound_is_no_more_certain_than_with_any_figure_above_it(seed: int, above: float) -> None:
+    past, new = noisy(seed, 100, 12), noisy(seed + 1, 112, 6)
+    with_bound = replace(series([], new), old=(*series(past, []).old, *at_least(100.0, 1)))
+    exact = series([*past, 100.0 * (1 + NOISE * above)], new)
+    bounded, known = (judge_history([one], HistorySettings())[0] for one in (with_bound, exact))
+    if bounded.result == "regression":
+        assert known.finding.evidence.p_greater <= 2.0 * bounded.finding.evidence.p_greater
