@@ -204,7 +204,7 @@ def join_failures(
         of_index[recovery.index].append(recovery)
     for index, lives in of_workload.items():
         if recoveries := of_index.get(index, []):
-            # A workload that is deployed anew has more pods in all, also succeeded ones, than it has at a time.
+            # A redeployed workload has more pods in all, also succeeded ones, than it has at a time.
             size = min(sizes.get(index, 1), _most_at_a_time(lives))
             size = max(size, _size_before(midpoint_of_span(recoveries[0].injected), lives))
             for recovery in recoveries:

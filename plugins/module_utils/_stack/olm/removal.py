@@ -93,7 +93,7 @@ class OperatorRemoval(OwnedSearch):
         recreated.delete_until_none(self.deadline, self.say)
         self._delete_namespaces([*namespaces, *self._own_namespaces(parts)])
         self._delete_extras(parts)
-        # Once more, at no cost: on a busy cluster OLM recreates something while namespaces are deleted.
+        # Once more: on a busy cluster OLM recreates something while namespaces are deleted.
         if recreated.delete_found():
             recreated.delete_until_none(self.deadline, self.say)
         return self._result(bool(self.done.deleted or self._handed_over), self.done.deleted)

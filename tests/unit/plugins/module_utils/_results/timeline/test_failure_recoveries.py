@@ -113,7 +113,7 @@ def test_it_is_known_when_a_workload_succeeded_without_being_whole_again(outcome
     assert (recovery.over, recovery.succeeded) == (bool(outcome), succeeded)
 
 
-def test_a_workload_that_is_deployed_anew_does_not_need_the_pods_that_had_succeeded_before() -> None:
+def test_a_redeployed_workload_does_not_need_the_pods_that_had_succeeded_before() -> None:
     pods = {"a": pod(1, 10, "failed"), "b": pod(1, 60, "succeeded"), "a2": pod(22, 65, "failed")}
     pods |= {name: pod(100, 190, "succeeded") for name in ("a3", "b3")}
     found = join(inject(0, 10, ["a"], "pod_killed"), pods, {0: 3}, ended={0: "succeeded"})
