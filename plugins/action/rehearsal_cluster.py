@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ class ActionModule(ProgressAction):
             providing = params.get("state", "present") in self.PROVIDING
             names = [*params["components"], *(self._components_of_kinds(task_vars) if providing else ())]
             params["components"] = workload_kinds.components_with_kind_folders(names, Path(folder), places)
-        return {**params, "components_dir": folder}
+        # An action runs in a worker of ansible-playbook.
+        return {**params, "components_dir": folder, "user_pid": os.getppid()}
 
     def _components_of_kinds(self, task_vars: dict[str, Any]) -> list[str]:
         """Return the components that have the kinds of the workloads of the run, none outside of a run."""

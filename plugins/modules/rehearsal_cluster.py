@@ -39,11 +39,19 @@ options:
   state:
     description:
       - V(present) starts and repairs, V(absent) ends all processes and removes the data.
+      - V(released) does what V(absent) does, unless the instance belongs to another run than O(owner), or another run
+        uses it whose process lives. That run then owns it.
       - V(binaries) provides the programs and starts nothing.
       - V(queried) returns the instance, its processes, their readiness, and how to use it. It changes nothing.
     type: str
-    choices: [present, absent, binaries, queried]
+    choices: [present, absent, released, binaries, queried]
     default: present
+  user_pid:
+    description:
+      - Process of run O(owner). If the instance belongs to another run, that one leaves it to O(owner) as long as the
+        process lives. The action sets it.
+    type: int
+    default: 0
   force:
     description: Remove the instance even if it belongs to another run or to none.
     type: bool
@@ -149,8 +157,8 @@ memory_mib:
   returned: when there is an instance
   type: int
 lines:
-  description: Lines for the terminal, state and use of the instance.
-  returned: when state is present or queried
+  description: Lines for the terminal, state and use of the instance; for V(released), why it stays.
+  returned: when state is present, queried or released
   type: list
   elements: str
 instances:
@@ -196,9 +204,14 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent", "binaries", "queried"], "default": "present"},
+            "state": {
+                "type": "str",
+                "choices": ["present", "absent", "released", "binaries", "queried"],
+                "default": "present",
+            },
             **SHARED_OPTIONS,
             "force": {"type": "bool", "default": False},
+            "user_pid": {"type": "int", "default": 0},
             "timeout": {"type": "int", "default": 120},
             **ansible_module.STEP,
             **ansible_module.PROGRESS,

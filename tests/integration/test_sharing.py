@@ -58,6 +58,31 @@ def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_tha
     assert lock_session.lock_info(info["kubeconfig"], "", "default")["waiting"] == []
 
 
+def test_a_cluster_of_one_run_is_removed_by_the_last_run_that_uses_it(tmp_path: Path, rehearsal_folder: Path) -> None:
+    data = tmp_path / "data"
+    words = [
+        *("-e", "preset=light", "-e", "rehearsal_name=g-two", "-e", f"rehearsal_data_dir={data}"),
+        *("-e", "fine_tuning_count=3", "-e", '{"results_fail_on": []}'),
+    ]
+    logs = [tmp_path / f"{n}.log" for n in range(2)]
+    try:
+        runs = [begin(*words, artifacts=tmp_path / "0", log=logs[0])]
+        deadline = time.monotonic() + 300
+        while not (data / "g-two" / "kubeconfig").exists():
+            assert time.monotonic() < deadline and runs[0].poll() is None, logs[0].read_text(encoding="utf-8")
+            time.sleep(0.5)
+        # The second one measures when the first one has released the lock on the cluster, and ends.
+        runs.append(begin(*words, artifacts=tmp_path / "1", log=logs[1]))
+        codes = [run.wait(timeout=900) for run in runs]
+        said = [" ".join(log.read_text(encoding="utf-8").split()) for log in logs]
+        assert codes == [0, 0], [text[-2000:] for text in said]
+        second = files.read_yaml(run_dirs(tmp_path / "1")[0] / "run.yml")
+        assert f"rehearsal cluster g-two stays, because run {second['id']} uses it, which removes it" in said[0]
+        assert second["held"] == [] and not (data / "g-two").exists()
+    finally:
+        leftovers.remove_all(data)
+
+
 def test_a_cluster_that_expired_is_found_and_reaped(tmp_path: Path, rehearsal_folder: Path) -> None:
     place = ["-e", f"rehearsal_data_dir={tmp_path / 'data'}"]
     small = ["-e", '{"rehearsal_components": []}', "-e", "fake_gpu_nodes=0"]

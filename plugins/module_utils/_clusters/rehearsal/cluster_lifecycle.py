@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -29,10 +26,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from . import (
     component_binaries,
     component_versions,
+    discovery_caches,
     existing_programs,
     image_registry,
     instance_dir,
     instance_processes,
+    instance_users,
     launch_plan,
     node_images,
     rehearsal_options,
@@ -56,8 +55,9 @@ def set_cluster_state(options: RehearsalOptions, state: str, say: Say, check: bo
     if check:
         now = read_instance_state(options)
         needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []
-        return {**now, "changed": now["state"] != state or bool(needs), "needs": needs}
-    return present(options, say) if state == "present" else absent(options, say)
+        wanted = "absent" if state == "released" else state
+        return {**now, "changed": now["state"] != wanted or bool(needs), "needs": needs}
+    return {"present": present, "absent": absent, "released": release}[state](options, say)
 
 
 def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
@@ -155,6 +155,8 @@ def _bring_up(
                 raise ProcessError(f"{instance.name} was removed while its start was under way: nothing was started")
             marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
+        if options.owner not in ("", marker.owner) and options.user_pid:
+            instance_users.record_user(instance, options.owner, options.user_pid)
         now = dataclasses.replace(
             marker,
             components=sorted({*wanted, *marker.components}),
@@ -296,28 +298,55 @@ def absent(options: RehearsalOptions, say: Say) -> dict[str, Any]:
 
     Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
     """
+    with options.instance.lock(options.timeout * 3):
+        marker = options.instance.marker()
+        if marker is not None:
+            _check_owner(options, marker)
+        return _remove(options, marker, say)
+
+
+def release(options: RehearsalOptions, say: Say) -> dict[str, Any]:
+    """End what run ``options.owner`` has of the instance: remove it, unless another run has or uses it.
+
+    The instance of the run passes to a run that still uses it, which removes it when it is released. Idempotent.
+    """
     instance = options.instance
     with instance.lock(options.timeout * 3):
         marker = instance.marker()
-        processes = instance_processes.list_running_processes(instance.path)
-        if marker is not None:
-            _check_owner(options, marker)
-        instance.sweep()
-        used = launch_plan.read_ports(instance) if marker is not None else {}
-        if processes:
-            say(f"stopping {instance.name} ({formats.format_count(len(processes), 'process', 'processes')})")
-        # The data is removed with them. Only a real node has something to end: containers and mounts.
-        grace = GRACE if instance_dir.instance_control_groups(instance.path) else 0.0
-        for level in _stop_order(options, processes):
-            instance_processes.stop_instance_processes(instance.path, level, grace)
-        groups = instance_dir.remove_control_groups(instance.path)
-        _await_free(used, options.timeout)
-        _remove_discovery_cache(used)
-        if marker is not None:
-            instance.remove()
-        elif instance.path.is_dir():
-            instance.path.rmdir()
-        instance.note_removal(marker.owner if marker is not None else options.owner)
+        if marker is None:
+            return {**_remove(options, marker, say), "lines": []}
+        instance_users.forget_user(instance, options.owner)
+        result = {"changed": False, "state": "present", "name": instance.name}
+        if marker.owner != options.owner:
+            whose = f"is of run {marker.owner}" if marker.owner else "was started to stay"
+            return {**result, "lines": [f"rehearsal cluster {instance.name} {whose} and stays"]}
+        if users := list(instance_users.live_users(instance)):
+            instance.update(dataclasses.replace(marker, owner=users[0]))
+            uses = f"rehearsal cluster {instance.name} stays, because run {users[0]} uses it, which removes it"
+            return {**result, "changed": True, "lines": [uses]}
+        return {**_remove(options, marker, say), "lines": []}
+
+
+def _remove(options: RehearsalOptions, marker: InstanceMarker | None, say: Say) -> dict[str, Any]:
+    """End all processes of an instance and remove its folder, with its lock held."""
+    instance = options.instance
+    processes = instance_processes.list_running_processes(instance.path)
+    instance.sweep()
+    used = launch_plan.read_ports(instance) if marker is not None else {}
+    if processes:
+        say(f"stopping {instance.name} ({formats.format_count(len(processes), 'process', 'processes')})")
+    # The data is removed with them. Only a real node has something to end: containers and mounts.
+    grace = GRACE if instance_dir.instance_control_groups(instance.path) else 0.0
+    for level in _stop_order(options, processes):
+        instance_processes.stop_instance_processes(instance.path, level, grace)
+    groups = instance_dir.remove_control_groups(instance.path)
+    _await_free(used, options.timeout)
+    discovery_caches.remove_discovery_cache(used)
+    if marker is not None:
+        instance.remove()
+    elif instance.path.is_dir():
+        instance.path.rmdir()
+    instance.note_removal(marker.owner if marker is not None else options.owner)
     return {"changed": bool(processes) or groups or marker is not None, "state": "absent", "name": instance.name}
 
 
@@ -345,23 +374,6 @@ def _stop_order(
         for index in range(last, -1, -1)
         if (level := [process for process in processes if rank.get(process.name, last) == index])
     ]
-
-
-def _discovery_caches(server: str) -> list[Path]:
-    """Return the files in which modules of kubernetes.core keep what an API server serves, whoever runs them here."""
-    names = {server, f"{server}-{os.getuid()}", f"{server}-{os.environ.get('USERNAME')}"}
-    with suppress(OSError):  # no terminal
-        names.add(f"{server}-{os.getlogin()}")
-    keys = (hashlib.sha256(name.encode()).hexdigest() for name in names)
-    return [Path(tempfile.gettempdir()) / f"k8srcp-{key}.json" for key in keys]
-
-
-def _remove_discovery_cache(used: dict[str, int]) -> None:
-    """Remove these files: each instance has another port, so nothing else would."""
-    if launch_plan.API_PORT in used:
-        for path in _discovery_caches(f"https://{instance_processes.LOOPBACK}:{used[launch_plan.API_PORT]}"):
-            with suppress(OSError):
-                path.unlink()
 
 
 def _await_free(used: dict[str, int], timeout: float) -> None:

@@ -83,7 +83,8 @@ class RehearsalOptions:
     """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
 
     ``expires``: from when on anybody may remove a new instance, in the format of _step_files.stamp(); "" for never.
-    ``started``: when the module was started, in seconds since boot; 0: with the call.
+    ``started``: when the module was started, in seconds since boot; 0: with the call. ``user_pid``: the process of run
+    ``owner`` that uses an instance of another run; 0: none.
     """
 
     name: str
@@ -103,6 +104,7 @@ class RehearsalOptions:
     force: bool = False
     timeout: float = 120.0
     started: float = 0.0
+    user_pid: int = 0
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> RehearsalOptions:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -243,4 +244,5 @@ def test_only_a_cluster_that_is_started_needs_the_folders_of_the_kinds(
         with pytest.raises(InputError, match="unknown kind of workload '/gone/kinds/x'"):
             one.prepare(arguments, variables)
     else:
-        assert one.prepare(arguments, variables)["components"] == ["kueue"]
+        prepared = one.prepare(arguments, variables)
+        assert (prepared["components"], prepared["user_pid"]) == (["kueue"], os.getppid())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_selection,
     component_spec,
     instance_processes,
+    instance_users,
     launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -67,6 +70,85 @@ def test_an_instance_is_removed_by_its_owner_or_by_force(data: Path, owner: str,
     assert cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
     assert [one.name for one in data.iterdir()] == [".tests.gone"]
     assert not cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
+
+
+@pytest.fixture
+def sleepers() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts processes in place of ansible-playbook, which end with the test."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(["sleep", "600"]))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_an_instance_passes_to_a_run_that_uses_it_and_goes_with_the_last(
+    data: Path,
+    started: list[component_spec.RehearsalComponent],
+    sleepers: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    def of_run(number: int, pid: int = 0) -> cluster_lifecycle.RehearsalOptions:
+        return support.options(data, owner=f"run-{number}", user_pid=pid)
+
+    def release(number: int) -> list[str]:
+        return list(cluster_lifecycle.set_cluster_state(of_run(number), "released", support.quiet)["lines"])
+
+    def owner() -> str | None:
+        marker = of_run(1).instance.marker()
+        return marker.owner if marker else None
+
+    ended, alive, left = sleepers(), sleepers(), sleepers()
+    for number, process in enumerate((sleepers(), ended, alive, left), start=1):
+        cluster_lifecycle.present(of_run(number, process.pid), support.quiet)
+    ended.kill()
+    ended.wait()
+    assert release(4) == ["rehearsal cluster tests is of run run-1 and stays"]
+    assert release(1) == ["rehearsal cluster tests stays, because run run-3 uses it, which removes it"]
+    assert owner() == "run-3"
+    assert release(1) == ["rehearsal cluster tests is of run run-3 and stays"]
+    assert release(3) == [] and owner() is None
+    assert release(3) == []
+
+
+def test_runs_that_were_killed_keep_no_instance(
+    data: Path,
+    started: list[component_spec.RehearsalComponent],
+    sleepers: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    killed = sleepers()
+    cluster_lifecycle.present(support.options(data, owner="run-1"), support.quiet)
+    cluster_lifecycle.present(support.options(data, owner="run-2", user_pid=killed.pid), support.quiet)
+    killed.kill()
+    killed.wait()
+    cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
+    assert InstancePaths(data, "tests").marker() is None
+
+
+def test_an_instance_that_was_started_by_hand_passes_to_nobody(
+    data: Path,
+    started: list[component_spec.RehearsalComponent],
+    sleepers: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    cluster_lifecycle.present(support.options(data), support.quiet)
+    by_run = support.options(data, owner="run-1", user_pid=sleepers().pid)
+    cluster_lifecycle.present(by_run, support.quiet)
+    done = cluster_lifecycle.set_cluster_state(by_run, "released", support.quiet)
+    assert done["lines"] == ["rehearsal cluster tests was started to stay and stays"]
+    marker = by_run.instance.marker()
+    assert marker and marker.owner == ""
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"run-2": 3}', '{"run-2": {"pid": "x", "ticks": 1}}'])
+def test_a_damaged_record_of_users_keeps_no_instance(data: Path, content: str) -> None:
+    instance = made(data, "run-1")
+    (instance.path / instance_users.FILE).write_text(content)
+    cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
+    assert instance.marker() is None
 
 
 def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
