@@ -53,7 +53,9 @@ FORMS: dict[str, re.Pattern[bytes]] = {
     "an access key": re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     "a model hub token": re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b"),
     "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
-    "a password in an address": re.compile(rb"[a-z]{2,10}://[^\s/:@\"'<]{1,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"),
+    "a password in an address": re.compile(
+        rb"[A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<]{0,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"
+    ),
 }
 #: A private key to its end, or to the end of the text.
 _WHOLE_KEY = re.compile(

@@ -26,11 +26,11 @@ _SPLIT = re.compile(r"[^a-z0-9]+")
 #: Values that say nothing, whatever their name is.
 _PLAIN = re.compile(r"(?:true|false|yes|no|on|off|null|none|[0-9]{1,5}(?:\.[0-9]{1,5})?)?", re.IGNORECASE)
 #: name= and name: in a text, and the value behind it, which ends where such values end.
-#: A colour of a terminal may stand right before the name.
+#: A colour of a terminal may stand right before the name, and backslashes before quotes: JSON in a text in JSON.
 _ASSIGNED_NAME = re.compile(
-    r"(?<![\w.-])(?:\x1b?\[[0-9;]{0,12}[A-Za-z])?(?P<name>[\w.-]{2,80})[\"']?(?:\s{0,3}[=:]\s{0,3}|=)[\"']?"
+    r"(?<![\w.-])(?:\x1b?\[[0-9;]{0,12}[A-Za-z])?(?P<name>[\w.-]{2,80})\\{0,7}[\"']?(?:\s{0,3}[=:]\s{0,3}|=)\\{0,7}[\"']?"
 )
-_ASSIGNED_VALUE = re.compile(r"[^\s\"',;&<>{}()\[\]]{4,4096}")
+_ASSIGNED_VALUE = re.compile(r"[^\s\\\"',;&<>{}()\[\]][^\s\"',;&<>{}()\[\]]{2,4095}[^\s\\\"',;&<>{}()\[\]]")
 
 
 def is_secret_name(name: object, anywhere: bool = False) -> bool:

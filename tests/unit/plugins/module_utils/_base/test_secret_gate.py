@@ -123,6 +123,10 @@ KEY = f"{begins('RSA PRIVATE KEY')}\nMIIEow\n"
         ("HF_TOKEN=hf_" + "aB3" * 12, "a model hub token"),
         ("ghp_" + "a1B2" * 10, "a Git token"),
         ("proxy http://someone:hunter22@proxy.example.com:3128", "a password in an address"),
+        ("redis://:hunter22@cache:6379/0", "a password in an address"),
+        ("s3://AKEY:hunter22@bucket/runs", "a password in an address"),
+        ("postgresql+psycopg2://jo:hunter22@db/x", "a password in an address"),
+        ("HTTPS://jo:hunter22@example.com", "a password in an address"),
     ],
 )
 def test_forms_that_only_secrets_have_are_found(tmp_path, text, what):
