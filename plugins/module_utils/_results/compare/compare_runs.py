@@ -135,7 +135,14 @@ def _add_point_pairs(
             pair = _compare_point_pair(sides[0], other, first, second, notes)
             if pair is not None:
                 document["pairs"].append(pair)
-                drawn.append(_draw_pair_plots(sides[0], other, first, second, pair, folder, len(drawn)))
+                try:
+                    plots = _draw_pair_plots(sides[0], other, first, second, pair, folder, len(drawn))
+                except ImportError:
+                    raise
+                except Exception as error:  # any exception of a drawing library on unusual data
+                    notes.append(f"plots of {pair['label']} could not be drawn: {type(error).__name__}: {error}")
+                    plots = []
+                drawn.append(plots)
     return drawn
 
 

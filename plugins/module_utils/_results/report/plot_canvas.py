@@ -64,6 +64,8 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 10,
     "legend.borderaxespad": 0.2,
     "hatch.linewidth": 0.6,
+    # Names and values may have dollar signs, between which matplotlib would read formulas, and fail.
+    "text.parse_math": False,
 }
 #: Width of a letter in inches, at 10 points.
 LETTER = 0.085

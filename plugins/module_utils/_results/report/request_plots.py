@@ -199,7 +199,9 @@ def draw_token_gaps(data: PointData, label: str) -> PlotDrawing | None:
     axis.set_ylabel("gap")
     left, bottom, width, height = axis.get_position().bounds
     axis.set_position((left, bottom, 0.88 * width, height))
-    figure.colorbar(mesh, cax=figure.add_axes((left + 0.9 * width, bottom, 0.025 * width, height)), label="gaps")
+    beside = figure.add_axes((left + 0.9 * width, bottom, 0.025 * width, height))
+    # Not matplotlib's own format, which is a formula.
+    figure.colorbar(mesh, cax=beside, label="gaps", format=lambda value, _place: formats.format_number(value))
     title = _title(data, "Gaps between tokens", label)
     plot_canvas.draw_figure_title(figure, title)
     median, most = float(np.median(gaps)), high

@@ -57,6 +57,19 @@ def written(parent: Path, number: int, run_for: float, points: int = 1) -> str:
     return str(write_run(parent / f"r{number}", matrix, id=f"t1121-aaaaa{number}"))
 
 
+def test_a_plot_that_cannot_be_drawn_is_a_note(
+    tmp_path: Path, definitions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any) -> None:
+        raise TypeError("unusual data")
+
+    monkeypatch.setattr(compare_runs.comparison_page, "draw_stage_distributions", fail)
+    runs = [written(tmp_path, number, 5.0) for number in range(2)]
+    result = compare_runs.write_run_comparison(runs, str(tmp_path / "out"), [definitions], str(TEMPLATE))
+    assert "plots of B against A could not be drawn: TypeError: unusual data" in result["warnings"]
+    assert Path(result["path"]).is_file()
+
+
 def test_simulated_and_measured_runs_of_one_cluster_are_not_compared(tmp_path: Path, definitions: str) -> None:
     tops = []
     for number, nodes in enumerate(("real", "simulated", "mixed")):

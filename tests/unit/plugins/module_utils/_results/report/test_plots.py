@@ -53,6 +53,12 @@ def test_every_plot_has_its_numbers_beside_it(mixed_data, tmp_path, name):
     assert plot.path.stat().st_size > 5000
 
 
+@pytest.mark.parametrize("label", ["$x_{ b$", "$" + "{" * 300 + "}" * 300 + "$", "$HOME to $USER", "<b>&amp;\\frac"])
+@pytest.mark.parametrize("name", ["durations", "raster"])
+def test_no_text_is_read_as_a_formula(mixed_data, tmp_path, name, label):
+    assert label in draw_run_plots.draw_point_plot(mixed_data, name, tmp_path / name, label).title
+
+
 def test_a_point_without_metrics_has_no_plot_of_them(mixed_data, tmp_path):
     assert draw_run_plots.draw_point_plot(mixed_data, "metrics", tmp_path / "x") is None
 
