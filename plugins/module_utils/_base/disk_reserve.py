@@ -3,16 +3,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Space reserved in a run directory, so that a run whose disk has become full can still be given back.
 
-The reserve is a file. The first write of a document that finds the disk full removes it and is repeated.
+The reserve is a file. The first write of a document that finds the disk full removes it and is repeated. What
+is unpacked of others must leave space, too.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+
+from . import formats
+from .errors import DataError
 
 NAME = ".seatrial-reserve"
 #: More than the documents, step directories and the log of a session that gives back.
@@ -56,3 +61,15 @@ def write_with_reserve(path: Path, write: Callable[[], Result]) -> Result:
         if error.errno not in _FULL or not free_reserved_space(path):
             raise
     return write()
+
+
+#: Bytes of the disk that large files of others leave free; smaller ones leave as much as they have.
+LEAST_FREE = 2**30
+
+
+def refuse_filling_disk(name: str, total: int, written: int, folder: Path) -> None:
+    """Raise DataError if what is unpacked would fill the disk. total: its bytes. written: those that are there."""
+    free = shutil.disk_usage(folder).free
+    if total - written > free - min(LEAST_FREE, total):
+        needed, have = (formats.format_with_unit(size / 2**20, "MiB") for size in (total, free))
+        raise DataError(f"{name}: it unpacks to {needed} or more, and {have} are free in {folder}")

@@ -178,6 +178,14 @@ def _read_document(path: str | os.PathLike[str]) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
+def read_text_begin(path: str | os.PathLike[str], most: int = 1 << 20) -> str:
+    """Return the first ``most`` bytes of a text file, which a stranger may have written; empty if there is none."""
+    if not os.path.isfile(path):  # no pipe, which would never end
+        return ""
+    with open(path, "rb") as stream:
+        return stream.read(most).decode("utf-8", "replace")
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 

@@ -178,8 +178,7 @@ def read_run_directory(top: Path) -> Run:
     run.settings = _read_run_document(run, top / "settings.yml", needed=False)
     run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
     run.bisection = _read_run_document(run, top / "bisection.json", needed=False)
-    failures = top / "FAILURES"
-    run.failures = failures.read_text(encoding="utf-8", errors="replace").strip() if failures.is_file() else ""
+    run.failures = files.read_text_begin(top / "FAILURES").strip()
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
         point = Point(folder.name, folder, _read_run_document(run, folder / "point.yml"))
         point.all_settings = _read_run_document(run, folder / "settings.yml", needed=False) or None

@@ -14,7 +14,6 @@ import gzip
 import itertools
 import lzma
 import posixpath
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 
 _Member = TypeVar("_Member", tarfile.TarInfo, zipfile.ZipInfo)
@@ -34,8 +33,6 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_BYTES = 64 * 2**30
 #: Limit of the number of members of an archive: each takes memory and an inode, also if it is empty.
 MOST_MEMBERS = 200_000
-#: Bytes of the disk that a large archive leaves free; a smaller one leaves as much as it unpacks to.
-LEAST_FREE = 2**30
 #: First bytes of compressed data -> what opens it.
 _COMPRESSED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
@@ -157,7 +154,4 @@ def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0)
     total = sum(sizes)
     if total > MOST_BYTES:
         raise DataError(f"{name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
-    free = shutil.disk_usage(folder).free
-    if total - written > free - min(LEAST_FREE, total):
-        needed, have = (formats.format_with_unit(size / 2**20, "MiB") for size in (total, free))
-        raise DataError(f"{name}: it unpacks to {needed} or more, and {have} are free in {folder}")
+    disk_reserve.refuse_filling_disk(name, total, written, folder)

@@ -36,6 +36,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
+from . import ci_preflight
+
 ERROR = 3
 #: Instead of a verdict, if the job was asked for no run.
 ANSWERED = "no run"
@@ -112,7 +114,7 @@ def _is_written_by_job(path: Path, began: float) -> bool:
 
 def _first_failure(run_dir: Path) -> str:
     try:
-        lines = (run_dir / "FAILURES").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = files.read_text_begin(run_dir / "FAILURES").splitlines()
     except OSError:
         return ""
     return next((line for line in lines if line.strip()), "")
@@ -235,11 +237,12 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of ansible-playbook")
     namespace = parser.parse_args(arguments)
     try:
-        namespace.timeout = (
-            formats.parse_value(_space_before_duration_unit(namespace.timeout), "s") if namespace.timeout else None
-        )
+        if namespace.timeout is not None:
+            namespace.timeout = formats.parse_value(_space_before_duration_unit(namespace.timeout), "s")
     except InputError as error:
         raise InputError(f"--timeout: {error}") from error
+    if namespace.timeout is not None and namespace.timeout <= 0:
+        raise InputError("--timeout: it must be longer than 0 s")
     return namespace
 
 
@@ -263,13 +266,18 @@ def _junit_path_from_arguments(arguments: Sequence[str]) -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Run the playbook, write the JUnit file and print one line; return the exit status."""
     target = _junit_path_from_arguments(arguments)
+    writable = False
     try:
+        ci_preflight.check_junit_file(target)
+        writable = True
         namespace = parse_command_line(arguments)
+        ci_preflight.check_playbook(namespace.playbook)
         outcome = run_ansible_playbook([namespace.playbook, *namespace.arguments], namespace.timeout)
     except InputError as error:
         outcome = PlaybookOutcome(ERROR, time.time(), error=str(error))
     verdict, status, reason = verdict_and_exit_status(outcome)
-    write_junit(target, outcome, reason, status)
+    if writable:
+        write_junit(target, outcome, reason, status)
     print(f"{verdict} (exit {status}): {' '.join(reason.split())}", flush=True)
     return status
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
@@ -98,13 +98,17 @@ def create_immutable_configmap(
 def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:
     """Write one file of send() to ``target``. Raises DataError for a missing chunk or a wrong checksum."""
     unpacker = zlib.decompressobj()
-    digest = hashlib.sha256()
+    digest, size = hashlib.sha256(), 0
     with open(target, "wb") as stream:
         try:
             for name in file["parts"]:
-                data = unpacker.decompress(read_configmap_content(client, namespace, name))
-                digest.update(data)
-                stream.write(data)
+                packed = read_configmap_content(client, namespace, name)
+                while data := unpacker.decompress(packed, MAX_PART_RAW_BYTES):
+                    packed = unpacker.unconsumed_tail
+                    size += len(data)
+                    disk_reserve.refuse_filling_disk(str(file["name"]), size, size - len(data), target.parent)
+                    digest.update(data)
+                    stream.write(data)
         except zlib.error as error:
             raise DataError(
                 f"{file['name']}: ConfigMap {namespace}/{name} has no valid chunk of it: {error}"
@@ -298,7 +302,13 @@ def fetch_results(client: Client, namespace: str, name: str, folder: Path) -> di
 
 
 def _decompress_file_part(packed: bytes, name: str) -> bytes:
+    """Return a part, of which _put() and _advance() write at most MAX_PART_RAW_BYTES: a pod may be somebody else's."""
+    unpacker = zlib.decompressobj()
     try:
-        return zlib.decompress(packed)
+        data = unpacker.decompress(packed, MAX_PART_RAW_BYTES + 1)
     except zlib.error as error:
         raise DataError(f"ConfigMap {name} has no valid part of a file: {error}") from error
+    if len(data) > MAX_PART_RAW_BYTES or not unpacker.eof:
+        why = "it is larger than a part" if len(data) > MAX_PART_RAW_BYTES else "it is truncated"
+        raise DataError(f"ConfigMap {name} has no valid part of a file: {why}")
+    return data

@@ -21,7 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    disk_reserve,
+    files,
+    formats,
+    run_labels,
+    waiting,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
@@ -48,7 +54,8 @@ def extract_archive(archive: Path, to: Path, what: str) -> int:
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         fresh = Path(aside) / "files"
         try:
-            _verify_archive_checksum(archive)
+            size = _unpacked_size(archive)
+            disk_reserve.refuse_filling_disk(what, size, 0, to.parent)
             with tarfile.open(archive) as content:
                 # Refuses paths that lead out of the folder, and devices.
                 content.extractall(fresh, filter="data")
@@ -60,14 +67,14 @@ def extract_archive(archive: Path, to: Path, what: str) -> int:
     return count_files(to)
 
 
-def _verify_archive_checksum(archive: Path) -> None:
-    """Read a compressed archive to its end, where its checksum is: tarfile does not."""
+def _unpacked_size(archive: Path) -> int:
+    """Return the bytes of the plain archive. A compressed one is read to its end, where its checksum is."""
     with open(archive, "rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
-    if compressed:
-        with gzip.open(archive) as content:
-            while content.read(1 << 20):
-                pass
+    if not compressed:
+        return archive.stat().st_size
+    with gzip.open(archive) as content:
+        return sum(map(len, iter(lambda: content.read(1 << 20), b"")))
 
 
 POD = ServedKind("v1", "Pod", "pods", True)

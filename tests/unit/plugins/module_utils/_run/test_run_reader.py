@@ -22,3 +22,11 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     finally:
         signal.alarm(0)
     assert (run.failures, len(run.points)) == ("", 1) and "run.yml is missing" in run.missing
+
+
+def test_of_a_giant_list_of_failures_only_the_begin_is_read(tmp_path: Path) -> None:
+    with open(tmp_path / "FAILURES", "w", encoding="utf-8") as stream:
+        stream.write("Clean up: 3 pods left\n")
+        stream.truncate(20 << 30)
+    failures = read_run_directory(tmp_path).failures
+    assert failures.startswith("Clean up: 3 pods left\n") and len(failures) <= 1 << 20

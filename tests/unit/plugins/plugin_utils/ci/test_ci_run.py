@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_preflight, ci_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import PlaybookOutcome
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
@@ -209,6 +209,72 @@ def test_bad_input_ends_with_3_a_line_and_a_junit_file(
         target = tmp_path / f"{number}.xml"
         assert ci_run.main(["--junit", str(target), *wrong]) == 3
         assert 'errors="1"' in target.read_text()
+
+
+@pytest.mark.parametrize(
+    "playbook", ["playbooks/replot.yml", f"{ci_preflight.PLAYBOOKS}/lease.yml", "perfscale.seatrial.doctor"]
+)
+def test_a_playbook_without_a_verdict_is_refused_before_it_runs(
+    program: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    playbook: str,
+) -> None:
+    program(f"touch {tmp_path}/ran")
+    monkeypatch.chdir(ci_preflight.ROOT)
+    assert ci_run.main(["--junit", str(tmp_path / "j.xml"), playbook, "-e", "source=x"]) == 3
+    assert f"error (exit 3): {playbook} opens no run, whose verdict" in capsys.readouterr().out
+    assert 'errors="1"' in (tmp_path / "j.xml").read_text() and not (tmp_path / "ran").exists()
+
+
+def test_playbooks_with_a_verdict_are_run(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(f'echo "$1" >> {tmp_path}/ran')
+    monkeypatch.chdir(ci_preflight.ROOT)
+    projects = ["fine_tuning", "workload_scale", "scheduler", "users", "serving", "sample"]
+    given = [f"playbooks/{name}.yml" for name in (*projects, "bisect", "ci", "compare")]
+    given += ["perfscale.seatrial.users", "me.bench.mine", "mine.yml"]
+    for playbook in given:
+        ci_run.main(["--junit", str(tmp_path / "j.xml"), playbook])
+    assert (tmp_path / "ran").read_text().split() == given
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["playbooks/fine_tunning.yml"], "there is no playbook playbooks/fine_tunning.yml (did you mean "),
+        (["--timeout", "0", "p.yml"], "--timeout: it must be longer than 0 s"),
+        (["--timeout", "-5 min", "p.yml"], "--timeout: it must be longer than 0 s"),
+        (["--timeout", "", "p.yml"], "--timeout: '' is no number"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_the_playbook_runs(
+    program: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wrong: list[str],
+    message: str,
+) -> None:
+    program(f"touch {tmp_path}/ran")
+    monkeypatch.chdir(ci_preflight.ROOT)
+    assert ci_run.main(["--junit", str(tmp_path / "j.xml"), *wrong]) == 3
+    assert f"error (exit 3): {message}" in capsys.readouterr().out and not (tmp_path / "ran").exists()
+
+
+def test_a_junit_file_that_cannot_be_written_is_refused_before_the_playbook_runs(
+    program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(f"touch {tmp_path}/ran")
+    (tmp_path / "file").touch()
+    for target, message in (
+        (tmp_path, f"--junit {tmp_path} is a folder: name a file"),
+        (tmp_path / "file" / "j.xml", f"--junit {tmp_path}/file/j.xml: no file can be created in its folder: "),
+        (Path("/proc/j.xml"), "--junit /proc/j.xml: no file can be created in its folder: "),
+    ):
+        assert ci_run.main(["--junit", str(target), "p.yml"]) == 3
+        assert f"error (exit 3): {message}" in capsys.readouterr().out
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_signal_is_passed_on_and_the_job_is_an_error(program: Any, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
 from config_map_store import ConfigMapStore
@@ -44,6 +46,21 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
     for one, path in zip(first, (large, small), strict=True):
         result_sync.fetch_file(store, "ns", one, tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == path.read_bytes()
+
+
+def test_a_file_that_would_fill_the_disk_is_refused_before_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = tmp_path / "bomb"
+    with open(bomb, "wb") as stream:
+        stream.truncate(300 << 20)
+    store = ConfigMapStore()
+    (one,) = sent(store, bomb)
+    assert len(one["parts"]) == 1, "a thousandth of its size"
+    monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=100 << 20))
+    with pytest.raises(DataError, match="bomb: it unpacks to .* MiB or more, and 100 MiB are free"):
+        result_sync.fetch_file(store, "ns", one, tmp_path / "out")
+    assert (tmp_path / "out").stat().st_size <= 100 << 20
 
 
 def test_a_part_that_is_gone_or_another_one_is_an_error(tmp_path: Path) -> None:

@@ -42,6 +42,23 @@ def over(store: ConfigMapStore, folder: Path) -> ResultSync:
     return ResultSync(store, "ns", "load-0", folder, {"labels": {"a": "b"}})
 
 
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (zlib.compress(b"{}\n" * (4 << 20)), "larger than a part"),
+        (zlib.compress(b"x" * 5000)[:-2], "truncated"),
+        (b"", "truncated"),
+    ],
+)
+def test_a_part_that_no_pod_of_ours_would_write_is_refused(tmp_path: Path, packed: bytes, why: str) -> None:
+    store = store_of()
+    index = {LEDGER: {"parts": [], "at": 0, "size": 0, "sha256": ""}}
+    ends = {LEDGER: base64.b64encode(packed).decode()}
+    store.held["load-0-files"] = {"data": {"index": json.dumps(index)}, "binaryData": ends}
+    with pytest.raises(DataError, match=f"load-0-files has no valid part of a file: it is {why}"):
+        result_sync.fetch_results(store, "ns", "load-0", tmp_path / "to")
+
+
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
     chance, store = random.Random(3), store_of()
     wanted = dict.fromkeys(result_sync.FILES, b"")
