@@ -15,12 +15,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
     ACCESS_SETTINGS,
     AccessSettings,
     ClusterTarget,
+    release_arguments,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
@@ -110,6 +112,30 @@ def cluster_targets(
             if is_cluster_setting(known, name)
         }
     return cluster_selection.clusters_to_acquire(settings, own)
+
+
+def refuse_other_clusters(run_dir: Path, targets: Sequence[ClusterTarget], named: bool) -> None:
+    """Raise InputError for other clusters than the run has used or still holds: its results are of those.
+
+    named: whether some layer gives rehearsal_name. An existing cluster may have another kubeconfig by now.
+    """
+    records = run_cluster_records.read_cluster_records(run_dir)
+    names = cluster_selection.assign_cluster_names(targets, "")
+    for target, name in zip(targets, names, strict=True):
+        host = target.hosts[0]
+        record = records.get(host)
+        if record and record["state"] != "released" and record["provider"] != target.provider:
+            raise InputError(
+                f"cluster_provider is {target.provider}, and this run still holds {record['provider']} cluster"
+                f" {run_cluster_records.cluster_display_name(record)} for {host}: release it first"
+                f" ({release_arguments(run_dir)})"
+            )
+        before = record.get("name") if record and provider_by_name(record["provider"]).simulated else None
+        if named and before and provider_by_name(target.provider).simulated and name != before:
+            raise InputError(
+                f"rehearsal_name gives cluster '{name}', and this run used rehearsal cluster '{before}': a run keeps"
+                f" the name of its cluster. Give {extra_vars_text({'rehearsal_name': before})}, or leave it out"
+            )
 
 
 def lifetime(target: ClusterTarget) -> float:

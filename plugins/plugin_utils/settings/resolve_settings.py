@@ -201,11 +201,16 @@ def _render_all_settings(
 
 
 def _coerced_result(resolved: ResolvedSettings, setting: Setting, value: Any) -> Any:
-    """Convert a rendered value; an error names the layer that set it last. A default may be null."""
+    """Convert a rendered value; an error names the layer that set it last. A default may be null.
+
+    What has braces now, such as the name of a folder, has them literally, and must not be rendered in a later session.
+    """
     changes = [change for change in resolved.changes if change.path[0] == setting.name]
-    if not changes:
-        return coerce_to_declared_type(setting, value, "default", setting.name) if value is not None else None
-    return coerce_to_declared_type(setting, value, changes[-1].source, changes[-1].key)
+    if not changes and value is None:
+        return None
+    source, at = (changes[-1].source, changes[-1].key) if changes else ("default", setting.name)
+    converted = coerce_to_declared_type(setting, value, source, at)
+    return setting_templates.mark_unsafe(converted, lambda _text: False) if has_template(converted) else converted
 
 
 def _add_bisection_matrix(resolved: ResolvedSettings, catalogue: Catalogue) -> ResolvedSettings:

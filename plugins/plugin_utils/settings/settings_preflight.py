@@ -117,6 +117,8 @@ class PreflightInput:
         if "test" in self.chosen:
             self._refuse_impossible_load()
         schedule_keywords.check_keywords(self.request.project, self.found, self.catalogue.roles)
+        if run_dir is not None and any(phase in planned for phase in (*TAKING, *ON_CLUSTER)):
+            cluster_settings.refuse_other_clusters(run_dir, self._targets(), "rehearsal_name" in self._given())
         if any(phase in planned for phase in TAKING):
             self._refuse_wrong_cluster()
 

@@ -54,6 +54,13 @@ def extra(**values: Any) -> SettingsLayer:
     return SettingsLayer("extra", "-e", values)
 
 
+def test_a_path_whose_name_has_braces_stays_text_for_later_sessions() -> None:
+    variables = {"cluster_acquired": {"sutest": {"kubeconfig": "/odd {{ name }}/k"}}, "run_dir": "/r"}
+    found = resolve(variables=variables).settings["load_kubeconfig"]
+    assert found == "/odd {{ name }}/k" and isinstance(found, UnsafeText)
+    assert "!unsafe" in setting_templates.dump_yaml({"load_kubeconfig": found})
+
+
 def test_each_layer_wins_over_the_one_before() -> None:
     layers = [
         SettingsLayer("inventory", "inventory", {"load_count": 10}),

@@ -75,6 +75,21 @@ def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
     check(["test"], tmp_path)
 
 
+@pytest.mark.parametrize("state", ["acquired", "acquiring", "failed", "released"])
+def test_a_run_is_not_continued_on_another_cluster(state: str, tmp_path: Path) -> None:
+    used = {"provider": "rehearsal", "name": "mine", "state": state}
+    run_cluster_records.update_host_records(tmp_path, ["sutest", "driver"], used)
+    for phases in (PHASES, ["cluster", "prepare", "test"]):
+        with pytest.raises(InputError, match="gives cluster 'other', and this run used rehearsal cluster 'mine'"):
+            check(phases, tmp_path, rehearsal_name="other")
+        check(phases, tmp_path, rehearsal_name="mine")
+        check(phases, tmp_path)
+    check(["report", "cleanup", "release"], tmp_path, rehearsal_name="other")
+    if state != "released":
+        with pytest.raises(InputError, match="is hive_pool, and this run still holds rehearsal cluster mine for sutes"):
+            check(["cluster", "prepare", "test"], tmp_path, cluster_provider="hive_pool")
+
+
 def test_what_is_named_without_a_run_directory_is_given_back() -> None:
     check(["release"], cluster_release_named="t1121-k3f9xa")
     check(["release"], quads_lease_id="t1121-k3f9xa")
