@@ -10,6 +10,7 @@ an action still has the caller's working directory.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from typing import Any
@@ -114,7 +115,7 @@ _LONGEST_SHOWN = 80
 
 
 def refuse_impossible_numbers(value: Any, source: str, at: Any) -> None:
-    """Raise SettingsError for an integer in a value, at any depth, that has more than 64 bits."""
+    """Raise SettingsError for a number in a value, at any depth, that is not finite or an integer of over 64 bits."""
     if isinstance(value, dict):
         for key, entry in value.items():
             refuse_impossible_numbers(key, source, at)
@@ -126,6 +127,8 @@ def refuse_impossible_numbers(value: Any, source: str, at: Any) -> None:
         raise SettingsError(
             f"{source}: {at} has {_shown(value)}, and a whole number is at most {LARGEST_INTEGER:,}", at, source
         )
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise SettingsError(f"{source}: {at} has {value}, which is no finite number", at, source)
 
 
 def _shown(value: Any) -> str:

@@ -41,6 +41,16 @@ def test_a_number_out_of_its_bounds_is_refused_with_them(setting: settings_catal
     assert coerce_to_declared_type(setting, least, "-e") == least
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("name", ["fine_tuning_count", "fine_tuning_rate", "fine_tuning_arrival", "results_limits"])
+def test_a_number_that_is_not_finite_is_refused_with_its_setting_and_source(name: str, number: float) -> None:
+    value = {"a": [number]} if preflight.CATALOGUE.settings[name].type == "dict" else number
+    with pytest.raises(SettingsError, match=f"-e: {name} has -?(inf|nan), which is no finite number"):
+        coerce_to_declared_type(preflight.CATALOGUE.settings[name], value, "-e", name)
+    with pytest.raises(SettingsError, match=f"-e: {name} has -?(inf|nan), which is no finite number"):
+        preflight.check(preflight.PHASES, **{name: value})
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "roles").glob("*/meta/bounds.yml")), ids=lambda path: path.parts[-3])
 def test_bounds_are_of_numeric_settings_and_hold_their_defaults(path: Any) -> None:
     known = {setting.name: setting for setting in NUMBERS if setting.role == path.parts[-3]}
