@@ -84,6 +84,8 @@ class SettingsSession:
             self.say("\n".join(shown))
             return {"only_settings": True, "run_dir": None}
         chosen = self._chosen()
+        if not set(chosen) <= interrupted_run.GIVING_BACK:
+            settings_context.refuse_missing_inventories(self.cliargs.get("inventory") or ())
         if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
             raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
         if "redo" in extra and not run_dir:

@@ -74,6 +74,22 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
     assert f"Run {result['run_id']} in {directory}" in lines(one)
 
 
+def test_an_inventory_that_is_not_there_is_refused_except_to_give_back(tmp_path: Path) -> None:
+    (tmp_path / "my_lab").mkdir()
+    wrong = str(tmp_path / "my_lba")
+    one = session(tmp_path, preset="small")
+    one.cliargs = {"inventory": [str(tmp_path / "my_lab"), "a.example.com,", wrong]}
+    with pytest.raises(InputError, match=rf"-i {wrong}: there is no such inventory \(did you mean '{tmp_path}/my_lab'"):
+        one.begin()
+    assert not (tmp_path / "runs").exists()
+    one.cliargs = {"inventory": one.cliargs["inventory"][:2]}
+    directory = one.begin()["run_dir"]
+    run_record.update_record(Path(directory), lambda record: record["sessions"][0].update(began=1.0))
+    back = session(tmp_path, ["cleanup", "release"], {"run_dir": directory})
+    back.cliargs = {"inventory": [wrong]}
+    assert back.begin()["run_dir"] == directory
+
+
 def test_a_new_run_records_the_checksums_of_its_files_and_a_continued_one_no_further_ones(tmp_path: Path) -> None:
     kpis, more = tmp_path / "kpis.yml", tmp_path / "more.yml"
     for path in (kpis, more):
