@@ -174,7 +174,8 @@ def read_run_directory(top: Path) -> Run:
     run.record = _read_run_document(run, top / "run.yml")
     clusters = _read_run_document(run, top / "cluster.yml", needed=False).get("clusters")
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
-    run.provenance = _read_run_document(run, top / "provenance.yml").get("settings") or {}
+    sources = _read_run_document(run, top / "provenance.yml").get("settings")
+    run.provenance = _changes_by_setting(sources) if isinstance(sources, dict) else {}
     run.settings = _read_run_document(run, top / "settings.yml", needed=False)
     run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
     run.bisection = _read_run_document(run, top / "bisection.json", needed=False)
@@ -191,6 +192,15 @@ def read_run_directory(top: Path) -> Run:
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
     return run
+
+
+def _changes_by_setting(sources: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the changes of each setting; none of one whose entry is not a list of changes."""
+    return {
+        name: changes
+        for name, changes in sources.items()
+        if isinstance(changes, list) and all(isinstance(change, dict) for change in changes)
+    }
 
 
 def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:

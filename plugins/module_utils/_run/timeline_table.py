@@ -232,13 +232,23 @@ def _format_leading_cells(table: TimelineTable, epoch: str) -> Iterator[str | No
 
 
 def read_timeline_jsonl(path: Path) -> TimelineTable:
-    """Read timeline.jsonl. Raises DataError if it is missing, truncated, or of another schema version."""
+    """Read timeline.jsonl. Raises DataError if it is missing, truncated, or not as this collection writes it."""
     if not path.is_file():
         raise DataError(f"{path}: no such file; stage timeline of module results writes it")
+    try:
+        return _read_timeline_jsonl(path)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path}: not as perfscale.seatrial writes it ({why}); write the timeline again") from error
+
+
+def _read_timeline_jsonl(path: Path) -> TimelineTable:
     with open(path, "rb") as stream:
-        lines = iter(stream)
+        lines = files.bounded_lines(stream, path)
         header = _parse_timeline_header(path, next(lines, b""))
         size = int(header["planned"])
+        if not 0 <= size <= path.stat().st_size:  # columns are made of it
+            raise DataError(f"{path}: the header announces {size} rows, more than it has bytes; write it again")
         table = TimelineTable(header)
         for name in MOMENTS:
             table.moments[name] = create_empty_column(size)

@@ -18,6 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 
 #: Thresholds of a busy machine: share of CPU time stolen by the hypervisor, and load average per processor.
 STOLEN, LOAD = 0.05, 2.0
+#: More than any figure of a machine.
+MOST = 1e9
 #: The last line of a ledger lies within this many bytes of its end.
 _TAIL = 16_384
 
@@ -71,14 +73,19 @@ def recorded_machine(ledger: Path) -> dict[str, Any]:
 
 def _why_busy(machine: Mapping[str, Any]) -> str:
     reasons = []
-    if (machine.get("stolen") or 0) >= STOLEN:
-        reasons.append(f"the hypervisor took {machine['stolen'] * 100:.0f} % of its processor time")
-    cpus = machine.get("cpus") or 0
-    if cpus and (machine.get("load") or 0) >= LOAD * cpus:
-        reasons.append(
-            f"load average {formats.format_number(machine['load'])} on {formats.format_count(cpus, 'processor')}"
-        )
+    stolen, cpus, load = (_number_or_zero(machine.get(name)) for name in ("stolen", "cpus", "load"))
+    if stolen >= STOLEN:
+        reasons.append(f"the hypervisor took {stolen * 100:.0f} % of its processor time")
+    if cpus > 0 and load >= LOAD * cpus:
+        reasons.append(f"load average {formats.format_number(load)} on {formats.format_count(int(cpus), 'processor')}")
     return ", ".join(reasons)
+
+
+def _number_or_zero(value: object) -> float:
+    """Return a number of a file that a stranger may have written, 0 for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MOST:
+        return 0.0
+    return float(value)
 
 
 def damaged_files(tables: Mapping[str, TimelineTable | None]) -> list[str]:

@@ -30,3 +30,11 @@ def test_of_a_giant_list_of_failures_only_the_begin_is_read(tmp_path: Path) -> N
         stream.truncate(20 << 30)
     failures = read_run_directory(tmp_path).failures
     assert failures.startswith("Clean up: 3 pods left\n") and len(failures) <= 1 << 20
+
+
+def test_sources_of_settings_in_another_form_are_left_out(tmp_path: Path) -> None:
+    sources = '{"settings": {"a": [{"value": 1}], "b": "0x10", "c": [[1]], "d": null, "e": {"value": 1}}}'
+    (tmp_path / "provenance.yml").write_text(sources, encoding="utf-8")
+    assert read_run_directory(tmp_path).provenance == {"a": [{"value": 1}]}
+    (tmp_path / "provenance.yml").write_text('{"settings": [1]}', encoding="utf-8")
+    assert read_run_directory(tmp_path).provenance == {}

@@ -27,6 +27,30 @@ def test_what_is_written_is_read_back(mixed, tmp_path):
             assert (math.isnan(mine) and math.isnan(other)) or mine == pytest.approx(other, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [
+        (0, '"planned":12', '"planned":999999999999'),
+        (0, '"planned":12', '"planned":-1'),
+        (0, '"planned":12', '"planned":"twelve"'),
+        (0, '"stages":', '"stages":7,"x":'),
+        (1, '"stages":{', '"stages":{"created":["a","b"]},"x":{'),
+        (1, '"contradictions":', '"y":'),
+        (1, '"kind":', '"kind":[],"z":'),
+        (1, "{", "{" + '"x":' + "[" * 90_000),
+    ],
+)
+def test_a_timeline_of_another_form_is_an_error_that_names_the_file(mixed, tmp_path, line, old, new):
+    timeline_table.write_jsonl_and_csv(mixed[2], tmp_path)
+    path = tmp_path / "timeline.jsonl"
+    lines = path.read_text().replace(f'"planned":{len(mixed[2])}', '"planned":12').splitlines(keepends=True)
+    assert old in lines[line]
+    lines[line] = lines[line].replace(old, new, 1)
+    path.write_text("".join(lines))
+    with pytest.raises(DataError, match=str(path)):
+        timeline_table.read_timeline_jsonl(path)
+
+
 def test_csv_is_relative_to_the_start_with_six_digits(mixed, tmp_path):
     world, _folder, table = mixed
     timeline_table.write_jsonl_and_csv(table, tmp_path)

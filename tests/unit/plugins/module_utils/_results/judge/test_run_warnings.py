@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, run_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
@@ -40,6 +42,16 @@ def test_each_point_with_missing_files_has_a_sentence_with_the_reasons(tmp_path:
         "Files of users are missing at test point 004: 1 file of 1 user exceeded the limit (x); 1 user could not send "
         "files (run-aa-001-0: HTTP 403).",
     ]
+
+
+@pytest.mark.parametrize("odd", ["{{ 1 }}", "9", None, [], {}, True, float("nan"), float("inf"), 10**400, -1])
+@pytest.mark.parametrize("name", ["stolen", "cpus", "load"])
+def test_a_machine_whose_figures_are_no_numbers_is_not_called_busy(tmp_path: Path, name: str, odd: Any) -> None:
+    busy = {"cpus": 2, "load": 9.5, "stolen": 0.0}
+    ledger = tmp_path / "ledger.jsonl"
+    for machine, said in ((busy, True), ({**busy, "load": 0.1, name: odd}, False)):
+        ledger.write_text(json.dumps({"type": "end", "machine": machine}) + "\n")
+        assert bool(run_warnings.busy_machine([Point("001", tmp_path)])) is said
 
 
 def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:
