@@ -35,6 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 
 from . import capture_contents, dynamic_objects
 from .capture_files import CaptureFiles
+from .pod_logs import end_of_log
 
 FOLDER, INDEX, STATE = "capture", "index.json", "state.json"
 #: The cluster under test, the only one that the report compares.
@@ -316,7 +317,7 @@ def _pod_containers(pod: Mapping[str, Any]) -> list[tuple[str, bool]]:
 def _read_container_log(client: Client, namespace: str, name: str, container: str, previous: bool) -> str:
     # The last lines, whose number is a guess: a limit in bytes would give the first ones.
     query = {"container": container, "tailLines": 500, "previous": "true" if previous else None}
-    return client.text(client.kind("v1", "Pod").path(namespace, name, "log"), query)[-LOG_BYTES:]
+    return end_of_log(client.text(client.kind("v1", "Pod").path(namespace, name, "log"), query), LOG_BYTES)
 
 
 @contextmanager

@@ -12,7 +12,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    files,
+    formats,
+    run_labels,
+    secret_gate,
+    secret_names,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
@@ -27,6 +33,8 @@ JOB_LABELS = (
 
 #: Interval between two progress lines, seconds.
 _INTERVAL = 5.0
+#: How the last line of a private key begins.
+_KEY_END = "-----END "
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,26 @@ def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
     return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
 
 
+def log_without_secrets(data: bytes, gate: secret_gate.SecretScanner, limit: int) -> bytes:
+    """Return a log without secrets. limit: of its bytes, 0 for none; at the limit, it may end within a secret."""
+    if limit and len(data) >= limit:
+        data = data[: max(data.rfind(b" "), data.rfind(b"\n")) + 1]
+    text = secret_names.mask_assignments(data.decode("utf-8", "surrogateescape"))
+    return gate.masked_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def end_of_log(text: str, most: int) -> str:
+    """Return the end of a log, which may have more lines: at most ``most`` letters, and not from within a secret."""
+    if len(text) > most:
+        text = text[-most:]
+        parts = text.split(maxsplit=1)
+        text = parts[1] if len(parts) > 1 else ""
+    end = text.find(_KEY_END)
+    if end >= 0 and "-----BEGIN " not in text[:end]:
+        text = text[text.find("-----", end + len(_KEY_END)) + len("-----") :]
+    return text
+
+
 class LogCollection:
     """One call: list the pods, fetch their logs."""
 
@@ -166,7 +194,8 @@ class LogCollection:
             "error": None,
         }
         try:
-            if files.write_bytes_if_changed(path, self._gate.masked_bytes(self._fetch(pod))):
+            log = log_without_secrets(self._fetch(pod), self._gate, self.spec.limit_bytes)
+            if files.write_bytes_if_changed(path, log):
                 self._changed = True
             row["log"] = path.name
         except (ApiError, AccessError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,44 @@ def test_a_pod_is_read_with_its_index_and_job() -> None:
     assert pod_logs.LoggedPod.of({**item, "metadata": {**item["metadata"], "labels": foreign}}).index is None
     bare = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "c"}]}}
     assert pod_logs.LoggedPod.of(bare) == pod_logs.LoggedPod("p", "ns", "Unknown", None, "", ("c",))
+
+
+GATE = SecretScanner({"word": "canary/8f3a1c77+x"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "canary/8f3a1c77+x",
+        "password=hunter-canary",
+        r'{"msg":"env {\"API_KEY\": \"hunter-canary\"}"}',
+        "redis://:hunter-canary@cache:6379/0 s3://KEY:hunter-canary@bucket",
+        "Y2FuYXJ5LzhmM2ExYzc3K3g=",
+        "canary%2F8f3a1c77%2Bx",
+        b"canary/8f3a1c77+x".hex(),
+    ],
+)
+def test_a_log_is_written_without_what_is_a_secret_by_value_name_or_form(line: str) -> None:
+    data = b"loss 0.5 \xff\n" + line.encode() + b"\nloss 0.4\n"
+    written = pod_logs.log_without_secrets(data, GATE, 0)
+    assert written.startswith(b"loss 0.5 \xff\n") and written.endswith(b"\nloss 0.4\n") and b"<secret>" in written
+    assert not [word for word in (b"canary", b"hunter", b"Y2FuY", b"63616e617279") if word in written]
+
+
+@given(st.integers(1, 80))
+def test_a_log_that_was_cut_has_no_part_of_a_secret(size: int) -> None:
+    text = "step 1 loss 0.5\nlogin canary/8f3a1c77+x done\nstep 2\n"
+    begin = pod_logs.log_without_secrets(text.encode()[:size], GATE, size)
+    end = GATE.masked(pod_logs.end_of_log(text, size))
+    assert b"canary/" not in begin and "77+x" not in end
+    assert text.startswith(begin.decode().partition("<secret>")[0]) and text.endswith(end.rpartition("<secret>")[2])
+
+
+def test_the_rest_of_a_private_key_is_left_out() -> None:
+    ends = "-----END " + "PRIVATE KEY-----"  # put together, so that this file has none
+    assert pod_logs.end_of_log(f"c2VjcmV0\nc2VjcmV0\n{ends}\nstep 1\n", 1000) == "\nstep 1\n"
+    whole = f"-----BEGIN PRIVATE {'KEY'}-----\nc2VjcmV0\n{ends}\nstep 1\n"
+    assert pod_logs.end_of_log(whole, 1000) == whole, "the gate masks it"
 
 
 def test_no_selector_is_not_all_pods_of_the_cluster() -> None:
