@@ -27,7 +27,8 @@ options:
       kind:
         description:
           - V(node_lost) is a node that stops reporting, and whose pods nobody runs any more. V(node_drained) is a node
-            that is cordoned, and whose pods of the load are evicted. V(gpu_lost) is a node that offers one GPU less.
+            that is cordoned, and whose pods of the load are evicted. V(gpu_lost) is a node that offers one GPU less,
+            or on which a health agent reports that a GPU is lost.
           - V(pod_killed) is a pod that is deleted without grace. V(container_oom) is a pod whose containers end with
             exit code 137 and reason OOMKilled.
           - V(node_lost), V(gpu_lost) and V(container_oom) are possible only on simulated nodes.
@@ -97,6 +98,19 @@ options:
             when a GPU is lost.
         type: bool
         default: false
+      condition:
+        description:
+          - Condition of the node that shows that a GPU is lost, as a health agent writes it, such as
+            V(GPUHealthy=False). The node offers its GPUs as before then.
+        type: str
+        default: ''
+      taint:
+        description:
+          - Taint of the node that shows that a GPU is lost, as a health agent writes it, such as
+            V(example.com/gpu-lost=true:NoExecute). The node offers its GPUs as before then. With effect C(NoExecute)
+            pods of the load on it that don't tolerate the taint are evicted.
+        type: str
+        default: ''
       process:
         description:
           - Name of the process that is restarted, such as V(jobset). Empty means V(kube-controller-manager).

@@ -144,7 +144,8 @@ refusals:
   sample:
     - {kind: Job, status: 403, reason: Forbidden, count: 3, message: exceeded quota}
 failures:
-  description: Numbers of injected failures by kind; C(skipped) are those that found nothing to fail.
+  description: Numbers of injected failures by kind; C(skipped) are those that found nothing to fail,
+    C(not_due) those that were due after the end of the load.
   returned: if O(failures) is set
   type: dict
   sample: {node_lost: 3, pod_killed: 2}

@@ -11,12 +11,14 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import audit_truth
+import drive_workload
 import pytest
 import rehearsal as support
 import suite_prerequisites
@@ -28,7 +30,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     cluster_lifecycle,
     instance_processes,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+    conditions_by_type,
+    is_condition_true,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import OF_PODS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     failure_recoveries,
     timeline_builder,
@@ -204,6 +210,33 @@ def test_each_stage_of_a_recovery_meets_the_audit_log(world: World, cluster: sup
     assert within_patience(lambda: nodes_are_whole(world)), "a lost node did not come back"
 
 
+def test_a_load_with_the_same_seed_has_the_same_failures_of_the_same_roles(
+    cluster: support.Rehearsal, tmp_path: Path
+) -> None:
+    failures = [
+        {"kind": "pod_killed", "at": [BEGIN], "count": 2},
+        {"kind": "container_oom", "rate": 3600.0, "since": BEGIN, "until": BEGIN + 3},
+        {"kind": "node_drained", "at": [BEGIN + 4], "duration": 2.0},
+    ]
+    seen = []
+    for session in ("first", "second"):
+        with world_on(cluster.kubeconfig, tmp_path / session) as world:
+            # Enough pods that each node runs some of them until the last failure.
+            found = world.submit(**{**load(25, *failures), "count": 8})
+            assert found["counts"]["succeeded"] == 8, found
+            (schedule,) = world.rows("failures", "schedule")
+            rows = world.rows("failures", "inject")
+            roles = [(row["number"], [pod["role"] for pod in row["pods"]]) for row in rows if row["kind"] in OF_PODS]
+            drained = [row["target"] for row in rows if row["kind"] == "node_drained"]
+            seen.append((schedule["seed"], schedule["failures"], roles, drained))
+            intended = [row["intended"] for row in world.rows("failures", "injected")]
+            due = [schedule["failures"][row["number"]]["at"] for row in rows]
+            gaps = [first - second for first, second in zip(intended, due, strict=True)]
+            assert max(gaps) - min(gaps) < 0.001, "each is due at its time after the start"
+            assert within_patience(partial(nodes_are_whole, world))
+    assert seen[0] == seen[1] and len(seen[0][2]) >= 3, seen
+
+
 def test_failures_of_nodes_are_undone_when_the_load_is_over(world: World) -> None:
     failures = [
         {"kind": "node_drained", "at": [BEGIN], "duration": 0},
@@ -216,6 +249,33 @@ def test_failures_of_nodes_are_undone_when_the_load_is_over(world: World) -> Non
     assert within_patience(lambda: nodes_are_whole(world))
     drained = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
     assert {recovery.kind for recovery in drained.recoveries} == {"node_drained"}
+
+
+def test_a_gpu_that_a_health_agent_reports_as_lost_costs_the_pods_that_do_not_tolerate_it(world: World) -> None:
+    marks = {"condition": "GPUHealthy=False", "taint": "example.com/gpu-lost=true:NoExecute"}
+    process = world.start(**load(40, {"kind": "gpu_lost", "at": [BEGIN], "duration": 0, **marks}))
+    kind = world.client.kind("v1", "Node")
+
+    def marked() -> list[tuple[str, str, list[str]]]:
+        nodes = world.client.list(kind)[0]
+        return [
+            (node["metadata"]["name"], condition["status"], [taint["key"] for taint in node["spec"].get("taints", ())])
+            for node in nodes
+            if (condition := conditions_by_type(node).get("GPUHealthy"))
+        ]
+
+    seen = within_patience(marked)
+    time.sleep(12)  # the node reports its own conditions meanwhile
+    assert marked() == seen
+    found = drive_workload.result(process)
+    assert found["counts"]["succeeded"] == 4 and found["failures"] == {"gpu_lost": 1}, found
+    (failed,) = world.rows("failures", "inject")
+    assert seen == [(failed["target"], "False", ["example.com/gpu-lost"])] and failed["pods"]
+    assert [row["changed"] for row in world.rows("failures", "undone")] == [True]
+    assert marked() == [] and within_patience(lambda: nodes_are_whole(world))
+    hit = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001").recoveries
+    assert sum(recovery.pods for recovery in hit) == len(failed["pods"])
+    assert all(not isnan(recovery.stages[stage][0]) for recovery in hit for stage in ("disrupted", "whole"))
 
 
 def test_a_kill_in_the_middle_of_failures_leaves_nothing_broken_after_the_cleanup(world: World) -> None:
@@ -312,6 +372,13 @@ def test_a_failure_that_no_node_can_have_is_refused_before_anything_is_created(w
     assert found["failed"] == "InputError" and "did you mean 'kube-scheduler'?" in found["msg"]
     found = world.submit(**load(5, {"kind": "node_lost", "at": [1.0], "selector": "rack=none"}))
     assert found["failed"] == "InputError" and "no node has the labels 'rack=none'" in found["msg"]
+    assert world.names() == [] and not (world.point_dir / "failures.jsonl").exists()
+
+
+def test_a_failure_after_the_end_of_the_load_is_refused_before_anything_is_created(world: World) -> None:
+    late = {**load(5, {"kind": "pod_killed", "at": [5.0, 500.0]}), "arrival": {"type": "constant", "rate": 1}}
+    found = world.submit(**late)
+    assert found["failed"] == "InputError" and "at is 500 s, and the load is over after 183 s" in found["msg"]
     assert world.names() == [] and not (world.point_dir / "failures.jsonl").exists()
 
 

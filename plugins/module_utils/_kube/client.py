@@ -41,6 +41,8 @@ from .kubeconfig import load_context_access
 from .server import ApiServerAccess
 
 MERGE_PATCH = "application/merge-patch+json"
+#: Lists that have keys are merged.
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 #: How often a request is sent that the server rejects for now (429, 503), and the longest pause between, seconds.

@@ -34,6 +34,15 @@ def problem_of_failures(
     return None
 
 
+def _check_times(times: Any, where: str) -> None:
+    """Raise InputError for a time that is no number: Ansible's own message does not name it."""
+    for time in times if isinstance(times, list) else ():
+        try:
+            float(time)
+        except (TypeError, ValueError):
+            raise InputError(f"{where}: at has '{time}', a number of seconds is expected") from None
+
+
 def _check_failures(name: str, failures: list[Any], seed: int) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_schedule
 
@@ -51,6 +60,7 @@ def _check_failures(name: str, failures: list[Any], seed: int) -> None:
             hint = suggest_similar_name(str(kind), failure_schedule.KINDS)
             kinds = ", ".join(failure_schedule.KINDS)
             raise InputError(f"{where}: kind is '{kind or ''}', it must be one of {kinds}{hint}")
+        _check_times(failure.get("at"), f"{where} ({kind})")
         validation = ArgumentSpecValidator(known).validate(dict(failure))
         if validation.error_messages:
             raise InputError(f"{where} ({kind}): {'; '.join(validation.error_messages)}")

@@ -24,10 +24,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    Client,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
-from . import control_plane, network_cut
+from . import control_plane, network_cut, node_health
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -46,7 +50,6 @@ Pod = tuple[str, str]
 #: Namespace of the leases of nodes.
 LEASES = "kube-node-lease"
 GPU = "nvidia.com/gpu"
-_STRATEGIC = "application/strategic-merge-patch+json"
 #: Pause before an eviction that a disruption budget refused is repeated, seconds.
 _PAUSE = 1.0
 #: How long KWOK may take to stop pods, and a disruption budget to permit their eviction, seconds.
@@ -56,8 +59,12 @@ _PATIENCE = 10.0
 def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure that the cluster or no node of it can have, or whose selector is none."""
     control_plane.check_processes(client.access.server, failures)
-    targets = {(failure.kind, failure.selector, failure.by) for failure in failures if failure.process == ""}
-    for kind, selector, by in sorted(targets):
+    targets = {
+        (failure.kind, failure.selector, failure.by, failure.condition, failure.taint)
+        for failure in failures
+        if failure.process == ""
+    }
+    for kind, selector, by, condition, taint in sorted(targets):
         # A selector of pods is sent here too, because the server says whether it is one.
         nodes = _list_nodes(client, kind, selector)
         if kind in OF_NODES and not nodes:
@@ -76,6 +83,7 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             )
         if kind == NODE_LOST:
             _check_leases(client, [node["metadata"]["name"] for node in simulated])
+        node_health.check_free(nodes, condition, taint)
         if kind == GPU_LOST and not any(map(count_gpus, simulated)):
             where = f" with the labels '{selector}'" if selector else ""
             raise InputError(f"failures: no simulated node{where} offers a GPU ({GPU}) that a {kind} could take")
@@ -123,8 +131,9 @@ def count_gpus(node: dict[str, Any]) -> int:
     return int((node.get("status") or {}).get("allocatable", {}).get(GPU, "0"))
 
 
-def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
+def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
+    kind = failure.kind
     if kind in OF_CONTROL_PLANE:
         return control_plane.read_process_state(client.access.server, kind, name)
     if kind == NETWORK_CUT:
@@ -133,6 +142,8 @@ def read_state(client: Client, kind: str, name: str) -> dict[str, Any]:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
         return {"unschedulable": bool(_get_node(client, name)["spec"].get("unschedulable"))}
+    if failure.condition or failure.taint:
+        return {"condition": failure.condition, "taint": failure.taint}
     if kind == GPU_LOST:
         status = _get_node(client, name)["status"]
         return {part: status.get(part, {}).get(GPU, "0") for part in ("capacity", "allocatable")}
@@ -166,9 +177,14 @@ def inject(
         left = _evict(client, pods, failure["duration"] or LONGEST, halted)
     elif failure["kind"] == GPU_LOST:
         _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: failure["mark"]}}})
-        less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
-        _patch(client, f"{_node_path(client, name)}/status", {"status": less})
-        for namespace, pod in pods:  # with pod_fails, as a program does whose GPU fell off the bus
+        if _is_marked(failure["before"]):
+            node_health.mark_node(client, name, **failure["before"])
+        else:
+            less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
+            _patch(client, f"{_node_path(client, name)}/status", {"status": less})
+        # With pod_fails, as a program does whose GPU fell off the bus; pods that a taint evicts are left to it.
+        ends = [] if node_health.evicts(failure["before"].get("taint", "")) else pods
+        for namespace, pod in ends:
             _end_containers(client, namespace, pod, 1, "Error")
     elif failure["kind"] == CONTAINER_OOM:
         for namespace, pod in pods:
@@ -207,14 +223,21 @@ def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
     if node is None or (node["metadata"].get("annotations") or {}).get(run_labels.FAILURE) != failure["mark"]:
         return False
     before = failure["before"]
-    if failure["kind"] == GPU_LOST:
+    spec: dict[str, Any] = {}
+    if failure["kind"] == NODE_DRAINED:
+        spec = {"unschedulable": True if before["unschedulable"] else None}
+    elif _is_marked(before):
+        node_health.unmark_node(client, name, before["condition"], before["taint"])
+    else:
         status = {part: {GPU: count} for part, count in before.items()}
         _patch(client, f"{_node_path(client, name)}/status", {"status": status})
-        spec: dict[str, Any] = {}
-    else:
-        spec = {"unschedulable": True if before["unschedulable"] else None}
     _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: None}}, "spec": spec})
     return True
+
+
+def _is_marked(before: Mapping[str, Any]) -> bool:
+    """Return whether a lost GPU shows in what a health agent writes, not in the number of GPUs."""
+    return "taint" in before
 
 
 def _hold(client: Client, pods: list[Pod], mark: str, halted: Callable[[], bool]) -> list[Pod]:
@@ -290,7 +313,9 @@ def _end_containers(client: Client, namespace: str, name: str, code: int, reason
     ]
     status = {"phase": "Failed", "containerStatuses": containers, "conditions": conditions}
     with _unless_deleted():
-        client.request("PATCH", f"{kind.path(namespace, name)}/status", {"status": status}, content_type=_STRATEGIC)
+        client.request(
+            "PATCH", f"{kind.path(namespace, name)}/status", {"status": status}, content_type=STRATEGIC_MERGE_PATCH
+        )
 
 
 def _lease_path(client: Client, name: str) -> str:

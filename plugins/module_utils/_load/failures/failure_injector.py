@@ -78,6 +78,8 @@ class FailureInjector:
         self._ailing_until = 0.0  # time.monotonic(), of the control plane
         self.injected: Counter[str] = Counter()  # by kind
         self.skipped = 0
+        self._not_due = 0
+        self._reasons: set[str] = set()
 
     def open(self) -> None:
         """Open the file and watch the nodes. Raises ApiError, OwnershipError.
@@ -147,8 +149,9 @@ class FailureInjector:
             log.sync()
 
     def summary(self) -> dict[str, int]:
-        """Return how many failures were injected, by kind, and how many were skipped."""
-        return {**dict(self.injected), **({"skipped": self.skipped} if self.skipped else {})}
+        """Return how many failures were injected, by kind; how many were skipped, or not due before the end."""
+        others = {"skipped": self.skipped, "not_due": self._not_due}
+        return {**dict(self.injected), **{name: count for name, count in others.items() if count}}
 
     def control_plane_ails(self) -> bool:
         """Return whether the control plane answers late, or not at all, because of a failure of this load."""
@@ -171,6 +174,7 @@ class FailureInjector:
     def _serve(self, started: float) -> None:
         """Inject and undo, each at its time; what needs the API server is put off while that is away."""
         todo = {failure.number: failure for failure in self._planned}
+        self._not_due = len(todo)
         #: (time, number, target to undo); without a target the failure is injected
         due = [(started + failure.at, number, "") for number, failure in todo.items()]
         heapq.heapify(due)
@@ -188,6 +192,7 @@ class FailureInjector:
             if target:
                 self._undo((number, target))
                 continue
+            self._not_due -= 1
             for name in self._inject(failure, at):
                 if failure.duration:
                     heapq.heappush(due, (time.monotonic() + failure.duration, number, name))
@@ -224,6 +229,9 @@ class FailureInjector:
 
     def _skip(self, failure: PlannedFailure, reason: str) -> None:
         self.skipped += 1
+        if reason not in self._reasons:  # said once, as they may be many
+            self._reasons.add(reason)
+            self._say(f"{failure.kind} at {failure.at:g} s is skipped: {reason}")
         self._write({"type": SKIPPED, "number": failure.number, "kind": failure.kind, "reason": reason})
 
     def _inject_into(self, failure: PlannedFailure, target: str, hit: list[dict[str, str]], intended: float) -> None:
@@ -235,7 +243,7 @@ class FailureInjector:
             "mark": f"{self._run}-{self._point}-{failure.number}",
             "server": self._client.access.server,
             "duration": failure.duration,
-            "before": failure_actions.read_state(self._client, failure.kind, target),
+            "before": failure_actions.read_state(self._client, failure, target),
             "pods": hit,
         }
         key = (failure.number, target)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, log1p
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from ..plan.random_draws import uniform_number_by_index
+from . import node_health
 
 #: A simulated node stops renewing its lease, as one that lost power or network; pods on it are no longer run.
 NODE_LOST = "node_lost"
@@ -68,6 +69,8 @@ OPTIONS: dict[str, Any] = {
     "share": {"type": "float", "default": 0},
     "by": {"type": "str", "default": ""},
     "pod_fails": {"type": "bool", "default": False},
+    "condition": {"type": "str", "default": ""},
+    "taint": {"type": "str", "default": ""},
     "process": {"type": "str", "default": ""},
     "worker": {"type": "str", "default": ""},
 }
@@ -79,6 +82,8 @@ _ONLY_OF = {
     "share": (*OF_NODES, *OF_PODS),
     "by": OF_NODES,
     "pod_fails": (GPU_LOST,),
+    "condition": (GPU_LOST,),
+    "taint": (GPU_LOST,),
     "process": (CONTROLLER_RESTARTED,),
     "worker": (WORKER_AWAY,),
 }
@@ -89,7 +94,7 @@ class PlannedFailure:
     """One failure. Times in seconds: ``at`` after the start of the load, ``duration`` until it is undone.
 
     count, share: of nodes or pods; with ``by`` of the values that nodes have of this label. process: of the control
-    plane, or the worker cluster.
+    plane, or the worker cluster. condition, taint: what shows that a GPU is lost, instead of the number of GPUs.
     """
 
     number: int
@@ -102,6 +107,8 @@ class PlannedFailure:
     by: str = ""
     pod_fails: bool = False
     process: str = ""
+    condition: str = ""
+    taint: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return the failure as in the file of failures."""
@@ -131,6 +138,8 @@ def schedule_failures(
             entry["by"],
             entry["pod_fails"],
             entry["worker"] or entry["process"] or PROCESSES.get(entry["kind"], ""),
+            entry["condition"],
+            entry["taint"],
         )
         for number, (at, _place, entry) in enumerate(times)
     ]
@@ -138,8 +147,9 @@ def schedule_failures(
 
 def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     if bool(entry["at"]) == bool(entry["rate"]):
+        given = "both are given" if entry["at"] else "at is empty and rate is 0"
         raise InputError(
-            f"{where}: exactly one of at (seconds after the start) and rate (failures per hour) is required"
+            f"{where}: exactly one of at (seconds after the start) and rate (failures per hour) is required; {given}"
         )
     if entry["rate"] and entry["until"] <= entry["since"]:
         raise InputError(f"{where}: until is {entry['until']:g} s, with a rate it must be greater than since")
@@ -155,6 +165,9 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     for name, kinds in _ONLY_OF.items():
         if entry[name] and entry["kind"] not in kinds:
             raise InputError(f"{where}: only {', '.join(kinds)} {'have' if len(kinds) > 1 else 'has'} option {name}")
+    node_health.check_marks(entry["condition"], entry["taint"], where)
+    if entry["pod_fails"] and node_health.evicts(entry["taint"]):
+        raise InputError(f"{where}: taint {entry['taint']} ends the pods, so pod_fails can't do so; leave one out")
     if entry["worker"] and not _WORKER_NAME.fullmatch(entry["worker"]):
         raise InputError(f"{where}: worker is '{entry['worker']}', it must be worker- and a number, such as worker-1")
     if entry["count"] != 1 and entry["kind"] in OF_CONTROL_PLANE:
@@ -178,12 +191,16 @@ def _random_times(entry: Mapping[str, Any], seed: int, place: int) -> list[float
     return times
 
 
-def choose_targets(failure: PlannedFailure, candidates: Sequence[str], seed: int) -> list[str]:
+def choose_targets(failure: PlannedFailure, candidates: Iterable[str] | Mapping[str, str], seed: int) -> list[str]:
     """Return the names of the targets among the candidates.
 
-    Each candidate has a random rank that depends on seed, failure and its name, and the lowest are taken. So the choice
-    is the same for the same candidates in any order, and hardly changes if a few candidates differ.
+    Each candidate has a random rank that depends on seed, failure and its name, or its role if the candidates are a
+    mapping of names to roles. The lowest are taken. So the choice is the same for the same candidates in any order, and
+    hardly changes if a few candidates differ.
     """
-    rank = {name: uniform_number_by_index(failure.number, seed, f"failure target {name}") for name in set(candidates)}
+    roles = candidates if isinstance(candidates, Mapping) else {name: name for name in candidates}
+    rank = {
+        name: uniform_number_by_index(failure.number, seed, f"failure target {role}") for name, role in roles.items()
+    }
     wanted = ceil(failure.share * len(rank) - 1e-9) if failure.share else failure.count
     return sorted(rank, key=lambda name: (rank[name], name))[:wanted]

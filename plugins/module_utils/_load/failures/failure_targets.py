@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
 
-from . import failure_actions
+from . import failure_actions, node_health
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -26,7 +26,7 @@ from .failure_schedule import (
     choose_targets,
 )
 
-#: Namespace, name, uid and node of a pod, and for a network that is cut, its address and the number of its workload.
+#: Namespace, name, uid, node and role of a pod, and for a network that is cut, its address and its workload's number.
 PodRow = dict[str, str]
 
 
@@ -41,20 +41,34 @@ def list_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> 
     if failure.kind == CONTAINER_OOM or failure.pod_fails:
         # A kubelet would restart the containers of other pods, and nothing simulates that.
         pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]
+    if node_health.evicts(failure.taint):
+        pods = [pod for pod in pods if not node_health.tolerates(pod, failure.taint)]
     if failure.kind != NETWORK_CUT:
-        return list(map(_row, pods))
+        return [_row(pod, run, point) for pod in pods]
     rows = [
-        {**_row(pod), "address": pod["status"]["podIP"], "index": label_value(pod, run_labels.INDEX)}
+        {**_row(pod, run, point), "address": pod["status"]["podIP"], "index": label_value(pod, run_labels.INDEX)}
         for pod in pods
         if pod["status"].get("podIP") and not pod["spec"].get("hostNetwork")
     ]
     return [row for row in rows if _peers(row, rows)]
 
 
-def _row(pod: dict[str, Any]) -> PodRow:
+def _row(pod: dict[str, Any], run: str, point: str) -> PodRow:
     meta = pod["metadata"]
     place = {name: meta[name] for name in ("namespace", "name", "uid")}
-    return {**place, "node": pod["spec"].get("nodeName") or ""}
+    return {**place, "node": pod["spec"].get("nodeName") or "", "role": _role(pod, run, point)}
+
+
+def _role(pod: dict[str, Any], run: str, point: str) -> str:
+    """Return what a pod is in the load: its name without what differs from run to run.
+
+    So a replacement has the role of the pod that it replaces. Pods of a Job without indexes have the same role.
+    """
+    meta = pod["metadata"]
+    made = "" if label_value(pod, "apps.kubernetes.io/pod-index") else meta.get("generateName")  # of a StatefulSet
+    role = str(made or meta["name"]).removeprefix(f"{run}-{point}-")
+    template = label_value(pod, "pod-template-hash")  # of a template with the labels of the run
+    return (role.removesuffix(f"{template}-") if template else role).removesuffix("-")
 
 
 def _peers(pod: PodRow, pods: Collection[PodRow]) -> list[PodRow]:
@@ -79,7 +93,7 @@ def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing:
         free = [pod for pod in pods if pod["node"] in able and place_of(pod) not in failing]
         if failure.kind == NETWORK_CUT:
             free = [pod for pod in free if _peers(pod, free)]
-        return choose_targets(failure, list(map(place_of, free)), seed)
+        return choose_targets(failure, _roles(free), seed)
     used = set(able) & {pod["node"] for pod in pods}
     if not failure.by:
         return choose_targets(failure, sorted(used), seed)
@@ -102,15 +116,21 @@ def pods_of_target(
     None if the target or each peer is one of ``failing`` (failing_places) then.
     """
     hit = [pod for pod in pods if target in (pod["node"], place_of(pod))]
-    if failure.kind == GPU_LOST:
-        return hit[:1] if failure.pod_fails else []
+    one = replace(failure, count=1, share=0.0)
+    if failure.kind == GPU_LOST and not node_health.evicts(failure.taint):
+        chosen = choose_targets(one, _roles(hit), seed) if failure.pod_fails else []
+        return [pod for pod in hit if place_of(pod) in chosen]
     if failure.kind != NETWORK_CUT:
         return hit
     peers = {place_of(peer): peer for peer in _peers(hit[0], pods) if place_of(peer) not in failing}
     if target in failing or not peers:
         return []
-    chosen = choose_targets(replace(failure, count=1, share=0.0), sorted(peers), seed)
+    chosen = choose_targets(one, _roles(peers.values()), seed)
     return [*hit, *(peers[place] for place in chosen)]
+
+
+def _roles(pods: Iterable[PodRow]) -> dict[str, str]:
+    return {place_of(pod): pod["role"] for pod in pods}
 
 
 def place_of(pod: PodRow) -> str:
@@ -128,7 +148,8 @@ def why_skipped(failure: PlannedFailure) -> str:
     node = f"{simulated}node{gpus}"
     if failure.kind in OF_NODES:
         label = f" and label {failure.by}" if failure.by else ""
-        return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load"
+        evicted = f" that does not tolerate {failure.taint}" if node_health.evicts(failure.taint) else ""
+        return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load{evicted}"
     if failure.kind == NETWORK_CUT:
         return f"no two pods{labels} of a workload run on one real node that is Ready and has no failure"
     policy = " and restartPolicy Never" if failure.kind == CONTAINER_OOM else ""

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
@@ -13,18 +14,25 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..failures import failure_actions, failure_ledger
 from ..failures.failure_schedule import API_AWAY, PlannedFailure, schedule_failures
+from ..plan.workload_plan import PlannedWorkload
 from .load_spec import LoadSpec
 
 #: Share of a lock's duration that may pass unrenewed: it is renewed each quarter, and given up after two thirds.
 _RENEWED_BEFORE = 5 / 12
 
 
-def plan_failures(client: Client, request: LoadSpec, say: Callable[[str], None] | None = None) -> list[PlannedFailure]:
+def plan_failures(
+    client: Client,
+    request: LoadSpec,
+    workloads: Sequence[PlannedWorkload],
+    say: Callable[[str], None] | None = None,
+) -> list[PlannedFailure]:
     """Undo the failures that a killed session left, and return those of a load.
 
     Args:
         client: Client of the cluster.
         request: The load.
+        workloads: Of the plan.
         say: Prints what is undone. Without it nothing is undone.
 
     Returns:
@@ -38,10 +46,34 @@ def plan_failures(client: Client, request: LoadSpec, say: Callable[[str], None] 
         failure_ledger.give_back(client, request.point_dir, say)
     planned = schedule_failures(request.failures, seed)
     if planned:
+        if not (request.lifetime or request.release.get("stage")):  # else the last workload is created when others end
+            check_times(request.failures, [workload.offset for workload in workloads], request.timeout)
         _check_outages(request, planned)
         failure_ledger.check_schedule(request.point_dir, planned, seed)
         failure_actions.check_cluster(client, planned)
     return planned
+
+
+def check_times(failures: Sequence[Mapping[str, Any]], offsets: Sequence[float | None], timeout: float) -> None:
+    """Raise InputError for failures that are due when the load is over in any case.
+
+    Args:
+        failures: Entries of the setting.
+        offsets: When the workloads are created; None in a closed loop, whose end is not known.
+        timeout: Seconds after the last workload until the load ends.
+    """
+    known = [offset for offset in offsets if offset is not None]
+    if len(known) < len(offsets):
+        return
+    end = max(known, default=0.0) + timeout
+    for place, failure in enumerate(failures):
+        last = max(failure["at"], default=failure["since"])
+        if last >= end:
+            option = "at" if failure["at"] else "since"
+            raise InputError(
+                f"failures[{place}] ({failure['kind']}): {option} is {last:g} s, and the load is over after {end:g} s,"
+                f" {timeout:g} s (timeout) after its last workload"
+            )
 
 
 def _check_outages(request: LoadSpec, planned: list[PlannedFailure]) -> None:

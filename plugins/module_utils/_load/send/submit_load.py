@@ -84,7 +84,7 @@ class LoadRunner:
                 for workload in planned.workloads
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
-            failures = planned_failures.plan_failures(client, request, self.progress.say)
+            failures = planned_failures.plan_failures(client, request, planned.workloads, self.progress.say)
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
@@ -109,7 +109,7 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        planned_failures.plan_failures(prepared.client, self.request)
+        planned_failures.plan_failures(prepared.client, self.request, prepared.plan.workloads)
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )

@@ -37,6 +37,8 @@ class FailingPod:
     ended: Span = NEVER
     end: str = ""
     lost: Span = NEVER  # to a failure
+    owner: str = ""  # uid
+    disowned: Span = NEVER  # its owner was deleted
 
     @property
     def stop(self) -> float:
@@ -47,6 +49,16 @@ class FailingPod:
     def broken(self) -> bool:
         """Whether it stopped without success."""
         return self.stop < inf and (self.end != SUCCEEDED or not isnan(self.lost[0]))
+
+    @property
+    def in_vain(self) -> float:
+        """When its work was lost; infinite if it was not.
+
+        That of a pod that succeeded is lost with its owner: a Job that is made again has to do all of it again.
+        """
+        if self.broken:
+            return self.stop
+        return max(self.stop, midpoint_of_span(self.disowned, inf)) if self.end == SUCCEEDED else inf
 
 
 @dataclass

@@ -4,8 +4,9 @@
 """Join the injected failures of a point with the events of its workloads: what each failure hit, and how it recovered.
 
 A failure hits a workload if it ends pods of it. The workload is whole again when as many of its pods run, or have
-succeeded, as it has. All spans are [earliest, latest] in seconds after the start of the load, NaN where a stage was not
-reached. Pods that a failure ends count as lost from its injection on.
+succeeded, as it has. One that succeeded does not count any more when its Job was deleted. All spans are [earliest,
+latest] in seconds after the start of the load, NaN where a stage was not reached. Pods that a failure ends count as
+lost from its injection on.
 """
 
 from __future__ import annotations
@@ -71,18 +72,22 @@ class PointFailures:
 
 
 class _PodCollector:
-    """Collects the pods of a point, by uid, from its events."""
+    """Collects the pods of a point, by uid, from its events. deleted: when other objects were, by uid."""
 
     def __init__(self) -> None:
         self.pods: dict[str, FailingPod] = {}
+        self.deleted: dict[str, Span] = {}
 
     def see(self, index: int, event: dict[str, Any], span: Span) -> None:
         """Take one event of workload ``index``."""
         if event["kind"] != "Pod":
+            if event["event"] == "DELETED":
+                self.deleted[event["uid"]] = span
             return
         pod = self.pods.get(event["uid"])
         if pod is None:
             pod = self.pods[event["uid"]] = FailingPod(index, float(event.get("gpus") or 0), created=span)
+            pod.owner = next(iter(event.get("owners") or ()), "")
         values = event["values"]
         for name in (SCHEDULED, RUNNING, DISRUPTED):
             if values.get(name) and isnan(getattr(pod, name)[0]):
@@ -125,6 +130,8 @@ def read_point_failures(
     clocks = ClientClocks(inputs)
     notes: list[str] = []
     rows = read_failure_rows(folder, inputs.anchor, start, notes)
+    for pod in collector.pods.values():
+        pod.disowned = collector.deleted.get(pod.owner, NEVER)
     pods = {uid: _shifted(pod, -start) for uid, pod in collector.pods.items()}
     sizes = dict(zip(table.index, table.pods, strict=True))
     # One of a kind without an end has succeeded once it was ready: it ends when we delete it.
@@ -154,7 +161,7 @@ def read_point_failures(
 
 
 def _shifted(pod: FailingPod, by: float) -> FailingPod:
-    for name in ("created", "scheduled", "running", "disrupted", "ended"):
+    for name in ("created", "scheduled", "running", "disrupted", "ended", "disowned"):
         first, last = getattr(pod, name)
         setattr(pod, name, (first + by, last + by))
     return pod
@@ -253,7 +260,7 @@ def _most_at_a_time(lives: list[FailingPod]) -> int:
 
 def _size_before(moment: float, lives: list[FailingPod]) -> int:
     """Return how many pods of a workload ran, or had succeeded, just before a moment."""
-    return sum(midpoint_of_span(pod.running, inf) < moment and (not pod.broken or pod.stop >= moment) for pod in lives)
+    return sum(midpoint_of_span(pod.running, inf) < moment <= pod.in_vain for pod in lives)
 
 
 def _take_node_stages(recovery: Recovery, nodes: list[tuple[Mapping[str, Any], Span]], until: float) -> None:
@@ -289,7 +296,7 @@ def _follow(recovery: Recovery, lives: list[FailingPod], size: int, outcome: str
     first, last = min((span for span in gone if not isnan(span[0])), default=NEVER)
     recovery.stages[DISRUPTED] = (max(first, min(recovery.injected[0], last)), last)  # not before the failure
     steps = [(midpoint_of_span(pod.running), 1, pod) for pod in lives if not isnan(pod.running[0])]
-    steps += [(pod.stop, -1, pod) for pod in lives if not isnan(pod.running[0]) and pod.broken]
+    steps += [(pod.in_vain, -1, pod) for pod in lives if not isnan(pod.running[0]) and pod.in_vain < inf]
     count, completed = 0, None
     for moment, step, pod in sorted(steps, key=lambda step: step[:2]):
         count += step

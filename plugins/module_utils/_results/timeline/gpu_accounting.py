@@ -29,6 +29,8 @@ class _GpuLevels:
                     changes[stop][column] -= pod.gpus
             if stop < end and not pod.broken:
                 changes[stop][2] += pod.gpus
+                if pod.in_vain < end:
+                    changes[pod.in_vain][2] -= pod.gpus
         self._moments = sorted(changes)
         columns = zip(*(changes[moment] for moment in self._moments), strict=True)
         self._levels = list(zip(*map(accumulate, columns), strict=True))
@@ -74,7 +76,7 @@ def share_gpu_seconds(
             recovery.lost[WAITING] += seconds * (missing + holding - running)
             recovery.lost[BLOCKED] += seconds * running
         for pod in lives:
-            if pod.broken and id(pod) not in counted and since <= pod.stop <= until:
+            if id(pod) not in counted and since <= pod.in_vain <= until:
                 counted.add(id(pod))
                 kept = recovery.resumption.kept if recovery.resumption is not None else nan
                 worked = _worked_since_checkpoint(pod, windows, end, checkpoint_every, kept)

@@ -288,7 +288,7 @@ WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
             [{"kind": "node_lost", "at": [1], "durration": 5}],
             "workload_failures[0]: unknown option 'durration' (did you mean 'duration'?)",
         ),
-        ([{"kind": "node_lost", "at": ["soon"]}], "workload_failures[0] (node_lost): "),
+        ([{"kind": "node_lost", "at": ["soon"]}], "workload_failures[0] (node_lost): at has 'soon', a number"),
         (
             [{"kind": "node_lost", "at": [5], "share": 2}],
             "workload_failures[0] (node_lost): share is 2, it must be 0 to 1",

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -74,6 +76,16 @@ def pod(name: str, on: str, policy: str = "Never") -> dict[str, Any]:
     }
 
 
+def merged_conditions(item: dict[str, Any], change: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the conditions of an object after a strategic merge patch: one for each type."""
+    conditions = {condition["type"]: condition for condition in item["status"].get("conditions", ())}
+    for condition in change["status"].get("conditions", ()):
+        conditions[condition["type"]] = condition
+        if condition.get("$patch") == "delete":
+            del conditions[condition["type"]]
+    return list(conditions.values())
+
+
 class NodeServer:
     """Nodes, pods and leases in memory. refuse: returns the status of a request that fails, 0 for one that does not."""
 
@@ -120,7 +132,10 @@ class NodeServer:
             return 404, status_object(404, "NotFound", "there is none")
         if asked.method == "PATCH":
             self.changes.append(f"{asked.method} {path}")
-            self.objects[place] = apply_json_merge_patch(self.objects[place], json.loads(asked.body))
+            change = json.loads(asked.body)
+            if "strategic" in {name.lower(): value for name, value in asked.headers.items()}["content-type"]:
+                change["status"]["conditions"] = merged_conditions(self.objects[place], change)
+            self.objects[place] = apply_json_merge_patch(self.objects[place], change)
         return 200, self.objects[place]
 
 
@@ -290,13 +305,22 @@ def test_what_cannot_fail_now_is_skipped_with_a_reason(
     cluster: NodeServer, tmp_path: Path, kind: str, made: dict[str, Any], policy: str, reason: str
 ) -> None:
     cluster.add(made, pods=(pod("p", "a", policy),))
-    found = injector(cluster, tmp_path, plan(kind))
+    said: list[str] = []
+    found = injector(cluster, tmp_path, plan(kind, at=[0.0, 0.1]), said)
     found.open()
     found.begin(time.monotonic())
-    wait_for_row(tmp_path, "skipped")
+    wait_for_row(tmp_path, "skipped", 2)
     found.close()
     assert reason in rows(tmp_path, "skipped")[0]["reason"]
-    assert rows(tmp_path, "inject") == [] and found.summary() == {"skipped": 1}
+    assert rows(tmp_path, "inject") == [] and found.summary() == {"skipped": 2}
+    assert len(said) == 1 and said[0].startswith(f"{kind} at 0 s is skipped: no ")
+
+
+def test_failures_that_were_not_due_before_the_end_are_counted(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), pods=(pod("p", "a"),))
+    found = inject_all(cluster, tmp_path, plan("pod_killed", at=[0.0, 500.0, 600.0]), 1)
+    found.close()
+    assert found.summary() == {"pod_killed": 1, "not_due": 2}
 
 
 def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: NodeServer, tmp_path: Path) -> None:
@@ -310,12 +334,94 @@ def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: Node
     assert [row["target"] for row in rows(tmp_path, "inject")] == ["a", "b"], "r2 runs no pod, and d has no rack"
 
 
+def test_a_gpu_that_a_health_agent_reports_as_lost_is_a_condition_and_a_taint_until_it_is_undone(
+    cluster: NodeServer, tmp_path: Path
+) -> None:
+    tolerating = pod("t", "a")
+    tolerating["spec"]["tolerations"] = [{"operator": "Exists"}]
+    cluster.add(node("a"), pods=(pod("p", "a"), pod("q", "a"), tolerating))
+    other = {"key": "example.com/other", "effect": "NoSchedule"}
+    cluster.node("a")["spec"]["taints"] = [other]
+    marks = {"condition": "GPUHealthy=False", "taint": "example.com/gpu-lost=true:NoExecute"}
+    planned = plan("gpu_lost", **marks)
+    failure_actions.check_cluster(cluster.client, planned)
+    found = inject_all(cluster, tmp_path, planned, 1)
+    marked = cluster.node("a")
+    lost = {"key": "example.com/gpu-lost", "value": "true", "effect": "NoExecute"}
+    assert marked["spec"]["taints"] == [other, lost] and failure_actions.count_gpus(marked) == 8
+    assert [(row["type"], row["status"]) for row in marked["status"]["conditions"]] == [
+        ("Ready", "True"),
+        ("GPUHealthy", "False"),
+    ]
+    assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["p", "q"], "t tolerates the taint"
+    found.close()
+    assert cluster.node("a")["spec"]["taints"] == [other]
+    assert [row["type"] for row in cluster.node("a")["status"]["conditions"]] == ["Ready"]
+    assert [row["changed"] for row in rows(tmp_path, "undone")] == [True]
+
+
+def test_a_taint_that_another_writes_at_the_same_time_is_kept(cluster: NodeServer, tmp_path: Path) -> None:
+    cluster.add(node("a"), pods=(pod("p", "a"),))
+    other = {"key": "example.com/other", "effect": "NoSchedule"}
+
+    def conflict_once(asked: Asked) -> int:
+        if asked.method != "PATCH" or b"taints" not in asked.body or cluster.node("a")["spec"].get("taints"):
+            return 0
+        cluster.node("a")["spec"]["taints"] = [other]
+        return 409
+
+    cluster.refuse = conflict_once
+    found = inject_all(cluster, tmp_path, plan("gpu_lost", taint="example.com/gpu-lost:NoSchedule"), 1)
+    taints = cluster.node("a")["spec"]["taints"]
+    assert [taint["key"] for taint in taints] == ["example.com/other", "example.com/gpu-lost"]
+    found.close()
+    assert cluster.node("a")["spec"]["taints"] == [other]
+
+
+def made_pod(name: str, generated: str = "", **labels: str) -> dict[str, Any]:
+    made = pod(name, "a")
+    made["metadata"] |= {"generateName": generated, "labels": {name.replace("_", "-"): labels[name] for name in labels}}
+    return made
+
+
+@pytest.mark.parametrize("kind", ["pod_killed", "gpu_lost"])
+def test_the_pod_that_is_hit_has_the_same_role_in_each_run(cluster: NodeServer, kind: str) -> None:
+    (failure,) = plan(kind, **({"pod_fails": True} if kind == "gpu_lost" else {}))
+    hit = []
+    for run in map("run-{}".format, range(8)):
+        begins = [f"{run}-001-{index}-workers-0-{number}-" for index in range(3) for number in range(4)]
+        made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin) for begin in begins]
+        cluster.objects.clear()
+        cluster.add(node("a"), pods=tuple(sorted(made, key=lambda item: item["metadata"]["name"][-5:])))
+        pods = failure_targets.list_pods(cluster.client, failure, run, "001")
+        (target,) = failure_targets.choose(cluster.client, failure, pods, set(), 1)
+        hit += [row["role"] for row in failure_targets.pods_of_target(failure, target, pods, 1)]
+    assert len(hit) == 8 and len(set(hit)) == 1 and re.fullmatch(r"[0-2]-workers-0-[0-3]", hit[0])
+
+
+@pytest.mark.parametrize(
+    ("made", "role"),
+    [
+        (made_pod("run-001-4-x7k2p", "run-001-4-"), "4"),
+        (made_pod("run-001-4-86f5d-x7k2p", "run-001-4-86f5d-", pod_template_hash="86f5d"), "4"),
+        (made_pod("run-001-4-0-3", "run-001-4-0-", **{"apps.kubernetes.io/pod_index": "3"}), "4-0-3"),
+        (made_pod("a-pod-of-a-template"), "a-pod-of-a-template"),
+    ],
+)
+def test_the_role_of_a_pod_is_its_name_without_what_differs_from_run_to_run(
+    cluster: NodeServer, made: dict[str, Any], role: str
+) -> None:
+    cluster.add(node("a"), pods=(made,))
+    assert [row["role"] for row in failure_targets.list_pods(cluster.client, plan()[0], "run", "001")] == [role]
+
+
 def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a"), pods=(pod("p", "a"), pod("q", "a")))
     inject_all(cluster, tmp_path, plan("gpu_lost", pod_fails=True), 1).close()
-    assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["p"]
+    # Which of them follows from the seed and their names.
+    assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["q"]
     phases = [cluster.objects[f"/api/v1/namespaces/ns/pods/{name}"]["status"]["phase"] for name in "pq"]
-    assert phases == ["Failed", "Running"]
+    assert phases == ["Running", "Failed"]
 
 
 def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluster: NodeServer) -> None:

@@ -82,8 +82,8 @@ def test_a_share_is_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "exactly one of at"),
-        ({"at": [1.0], "rate": 5}, "exactly one of at"),
+        ({}, "exactly one of at (seconds after the start) and rate (failures per hour) is required; at is empty"),
+        ({"at": [1.0], "rate": 5}, "and rate (failures per hour) is required; both are given"),
         ({"rate": 5.0}, "until is 0 s"),
         ({"at": [-1.0]}, "at has -1"),
         ({"at": [1.0], "share": 1.5}, "share is 1.5"),
@@ -91,6 +91,12 @@ def test_a_share_is_rounded_up() -> None:
         ({"rate": 99_999.0, "until": 3600.0}, "at most 10,000"),
         ({"at": [1.0], "pod_fails": True}, "only gpu_lost has option pod_fails"),
         ({"kind": "pod_killed", "at": [1.0], "by": "rack"}, "node_lost, node_drained, gpu_lost have option by"),
+        ({"at": [1.0], "taint": "a=b:NoExecute"}, "only gpu_lost has option taint"),
+        ({"kind": "gpu_lost", "at": [1.0], "taint": "a=b"}, "taint is 'a=b', it must be like"),
+        ({"kind": "gpu_lost", "at": [1.0], "taint": "node.kubernetes.io/x:NoExecute"}, "are the node controller's"),
+        ({"kind": "gpu_lost", "at": [1.0], "condition": "GPUHealthy"}, "condition is 'GPUHealthy', it must be like"),
+        ({"kind": "gpu_lost", "at": [1.0], "condition": "Ready=False"}, "Ready is written by the kubelet"),
+        ({"kind": "gpu_lost", "at": [1.0], "taint": "a:NoExecute", "pod_fails": True}, "leave one out"),
         ({"kind": "api_away", "at": [1.0], "selector": "a=b"}, "have option selector"),
         ({"kind": "api_away", "at": [1.0], "worker": "worker-1"}, "only worker_away has option worker"),
         (

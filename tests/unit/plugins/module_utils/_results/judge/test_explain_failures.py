@@ -324,6 +324,17 @@ THROTTLED = (
         ("events", 'pods "a" is forbidden: failed quota: few: must specify limits.cpu', ["quota_unset"]),
         ("events", 'pods "a" is forbidden: exceeded quota: few, requested: cpu=2', ["quota"]),
         ("requests", "500: etcdserver: mvcc: database space exceeded", ["etcd_full"]),
+        (
+            "objects",
+            'Unhealthy=True: CreateFailed: error creating components: Job.batch "" is invalid: metadata.name: Required'
+            " value: name or generateName is required",
+            ["wrapped_not_created"],
+        ),
+        (
+            "objects",
+            'Unhealthy=True: CreateFailed: error creating components: pods "a" is forbidden: exceeded quota: few',
+            ["quota"],
+        ),
         # images
         ("events", 'Failed to pull image "a": pull access denied for a, repository does not exist', ["image_refused"]),
         ("events", "reading manifest 1 in quay.lab/a: name unknown: repository not found", ["image_missing"]),

@@ -120,6 +120,18 @@ def test_a_redeployed_workload_does_not_need_the_pods_that_had_succeeded_before(
     assert found.recoveries[0].stages["whole"] == (22, 22)
 
 
+def test_pods_that_had_succeeded_do_not_count_when_their_job_was_removed_and_their_work_is_lost() -> None:
+    pods = {"a": pod(1, 60, "succeeded"), "b": pod(1, 70, "failed"), "a2": pod(100), "b2": pod(104)}
+    pods["a"].disowned = at(80)
+    (recovery,) = join(inject(0, 65, ["b"]), pods, {0: 2}).recoveries
+    assert recovery.stages["whole"] == (104, 104), "not when the first pod of the new Job runs"
+    assert recovery.lost["redone"] == (60 - 1) + (65 - 1)
+    # b from 65 s on, and a too from 80 s on, when its work was lost; the new pods are whole together.
+    assert recovery.lost["waiting"] == (80 - 65) + 2 * (99 - 80) + (1 + 1) + (103 - 100) + 1
+    pods["a"].disowned = (float("nan"), float("nan"))
+    assert join(inject(0, 65, ["b"]), pods, {0: 2}).recoveries[0].stages["whole"] == (100, 100)
+
+
 def test_a_set_that_restarts_as_a_whole_does_the_work_of_all_its_pods_again() -> None:
     pods = {"a": pod(1, 20, "deleted"), "b": pod(1, 22, "deleted"), "a2": pod(30), "b2": pod(32)}
     found = join(inject(0, 11, ["a"], "pod_killed"), pods, {0: 2})
