@@ -22,7 +22,7 @@ options:
     type: list
     elements: dict
     default: []
-    version_added: 0.3.0
+    version_added: 1.0.0
     suboptions:
       kind:
         description:

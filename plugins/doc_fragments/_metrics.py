@@ -26,5 +26,5 @@ options:
     description: Context of O(kubeconfig). Empty means its current context.
     type: str
     default: ''
-    version_added: 0.3.0
+    version_added: 1.0.0
 """

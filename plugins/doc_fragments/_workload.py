@@ -183,11 +183,11 @@ options:
           - Kind of workload whose template is used, such as V(TrainJob), or the path of its folder. See
             U(https://github.com/perfscale/seatrial/blob/main/docs/kinds.md).
         type: str
-        version_added: 0.3.0
+        version_added: 1.0.0
       wraps:
         description: Kind of the object in a wrapper such as V(AppWrapper). By default what the wrapper says.
         type: str
-        version_added: 0.3.0
+        version_added: 1.0.0
       content:
         description: Content of the template. In a playbook it must be C(!unsafe), or Ansible renders it first.
         type: str
@@ -206,13 +206,13 @@ options:
             variable of both templates. Of a kind, its C(prepare.yaml.j2).
         type: str
         default: ''
-        version_added: 0.3.0
+        version_added: 1.0.0
       ready:
         description: What the load waits for before it begins, of the objects in O(templates[].prepare).
         type: list
         elements: dict
         default: []
-        version_added: 0.3.0
+        version_added: 1.0.0
         suboptions:
           kind:
             description: Kind of the objects.
@@ -316,16 +316,16 @@ options:
         C(i) sends and samples the workloads C(i), C(i + clients), and so on. They start together, when all are ready.
     type: int
     default: 1
-    version_added: 0.3.0
+    version_added: 1.0.0
   client:
     description:
       - Makes this call one of O(clients) clients, by its number from V(0) on. O(point_dir) must then contain the
         C(plan.jsonl) with the workloads of this client. Without it, the call runs all clients and joins their files.
     type: int
-    version_added: 0.3.0
+    version_added: 1.0.0
   start_timeout:
     description: How long the clients wait for each other, in seconds.
     type: float
     default: 600
-    version_added: 0.3.0
+    version_added: 1.0.0
 """

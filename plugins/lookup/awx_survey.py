@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: awx_survey
 short_description: Return the survey of a project for AWX
-version_added: 0.3.0
+version_added: 1.0.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:

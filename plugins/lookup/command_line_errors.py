@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: command_line_errors
 short_description: Say which variable of the command line is no setting
-version_added: 0.3.0
+version_added: 1.0.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: rhoai_release
 short_description: Describe a version of OpenShift AI, and check what is requested of it
-version_added: 0.3.0
+version_added: 1.0.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:

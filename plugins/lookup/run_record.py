@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_record
 short_description: Return the record of a run
-version_added: 0.3.0
+version_added: 1.0.0
 author:
   - The perfscale.seatrial authors (@perfscale)
 description:

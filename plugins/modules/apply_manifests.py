@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: apply_manifests
 short_description: Apply the manifests of a role, and save them
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Applies manifests in their order by server-side apply.
   - Writes them into C(src/) of the role call's directory, so that a run shows what was applied. Each value of a Secret

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_capture
 short_description: Capture the state of a cluster during a run
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Writes a folder below C(capture/) of the run directory, and an entry of C(capture/index.json).
   - The folder holds the versions of cluster, operators and images; nodes with conditions, what can be allocated, and

@@ -58,7 +58,7 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.3.0
+    version_added: 1.0.0
 """
 
 EXAMPLES = r"""

@@ -53,7 +53,7 @@ options:
     description: Whether the nodes exist that the run makes, so that only nodes of the cluster count.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 1.0.0
   subject:
     description: User that the RBAC is bound to.
     type: str

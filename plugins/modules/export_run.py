@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: export_run
 short_description: Export a run to S3, OpenSearch, MLflow, a receiver of traces, or as files for CI
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Searches the whole run directory for secrets first and exports nothing if it finds one; the error names file and
     line.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_burn
 short_description: Burn in all GPUs of a cluster
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Creates a Job on each node with GPUs, which takes all of them and runs a program such as C(gpu_burn). Reads the
     result of each GPU from its log, and removes the Jobs.

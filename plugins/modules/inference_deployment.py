@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: inference_deployment
 short_description: Deploy inference servers and wait until they answer
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Applies the objects of inference servers by server-side apply, creates their namespace if it is missing, and waits
     until all servers are ready and answer.

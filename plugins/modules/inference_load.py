@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: inference_load
 short_description: Send a load of requests to inference servers and record every token
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends requests in the style of OpenAI to one or several inference servers, and records when each was due, sent and
     answered, and when each piece of its answer arrived, as the kernel of this machine stamped it.

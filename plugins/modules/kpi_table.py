@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kpi_table
 short_description: Write the KPIs of many runs as one table
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Writes a CSV or Parquet file with a row for each KPI of each point of the runs, the oldest run first. Of several
     attempts at a point, those that count for the verdict are in it.

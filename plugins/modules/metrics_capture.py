@@ -45,11 +45,11 @@ options:
         are sent.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 1.0.0
   program:
     description: The file C(prometheus), with C(promtool) beside it, for O(from_dump). Default is that of C(PATH).
     type: path
-    version_added: 0.3.0
+    version_added: 1.0.0
   step:
     description:
       - Seconds between two samples. V(0) means the smallest interval of at least 1 s that gives at most 300 samples.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: metrics_dump
 short_description: Keep the samples of a Prometheus server for the time of a run
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Reads all samples that a Prometheus server, or the Thanos querier of an OpenShift cluster, has from five minutes
     before the first test point to the end of the last one. Writes them as compressed OpenMetrics text to

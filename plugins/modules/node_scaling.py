@@ -81,7 +81,7 @@ options:
     type: list
     elements: dict
     default: []
-    version_added: 0.3.0
+    version_added: 1.0.0
     suboptions:
       cluster:
         description:
@@ -140,7 +140,7 @@ options:
     type: list
     elements: dict
     default: []
-    version_added: 0.3.0
+    version_added: 1.0.0
   dedicated:
     description: Namespaces whose pods run on these nodes and tolerate the taint.
     type: list

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: notify
 short_description: Send the state of a run to GitHub and Slack
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - GitHub gets one comment on a pull request and one check run for each run; both are written once and then edited.
   - Slack gets messages in one thread for each title, by a bot, or single messages by a webhook.

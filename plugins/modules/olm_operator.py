@@ -102,7 +102,7 @@ options:
         deletes them then.
     type: bool
     default: false
-    version_added: 0.3.0
+    version_added: 1.0.0
   timeout:
     description: Timeout for all operators together, in seconds.
     type: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: quads_info
 short_description: Read leases, machines and free hosts of a QUADS lab
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns leases, waits for their machines, reads the inventory that the lab publishes for them, or lists the hosts
     that are free.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: registry_access
 short_description: Give an OpenShift cluster access to a registry and put everything back
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Merges credentials into the pull secret of the cluster, creates mirrors of images, and waits until all
     MachineConfigPools have taken them over. The rest of the pull secret stays byte for byte as it is.

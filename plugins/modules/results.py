@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: results
 short_description: Compute timelines, KPIs, verdict and report of a run
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Computes results from the files of a run directory. It needs no cluster and can be repeated at any time, also after
     an interrupted run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_bundle
 short_description: Pack a run into one archive, or unpack one to run it again
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - With O(run_dir), writes an archive with the run directory, the files of the user that its settings name, and a
     manifest C(bundle.json) with versions, settings, and each file with size and checksum. The files are searched for

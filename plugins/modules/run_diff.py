@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_diff
 short_description: Compare the objects on a cluster before and after a run
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Records every object on a cluster with its kind, name, uid and a hash of its content, before the run and after it,
     and writes the differences to C(run_diff.json) of the run directory.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_state
 short_description: Record what a run does, and decide which point it measures next
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Records phases in C(run.yml) of the run directory. The start of a phase ends the previous one as passed.
   - Records points in C(points/<nnn>/point.yml).

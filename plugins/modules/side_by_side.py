@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: side_by_side
 short_description: Run modules side by side and wait for all of them
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Starts all members together, each a call of any module, and waits until all of them have ended. The duration is
     that of the longest, not the sum.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: user_workload_monitoring
 short_description: Switch on monitoring of user workloads on OpenShift, and restore it
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Sets C(enableUserWorkload) in ConfigMap C(cluster-monitoring-config) and waits for the Prometheus of user workloads.
     All other settings of the monitoring keep their values.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: users_files
 short_description: Fetch reports and files of users in pods
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Reads what the helper in each pod has reported about a user, and fetches the files that the user has written, from
     ConfigMaps to which the helper has copied them, or from an S3 server. ConfigMaps and objects are deleted.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: workload_remote
 short_description: Run a load on another host or in pods, where it continues without connection
-version_added: 0.3.0
+version_added: 1.0.0
 description:
   - Starts the load of M(perfscale.seatrial.workload_submit) on another host or in the driver cluster, or finds it again
     by the id of its run. It shows the progress of the load, fetches its files after its end, and deletes what is left
