@@ -96,7 +96,23 @@ def compare_suite(
             weighed = posterior.weighed_likelihood(posterior.weights(_ratio_of_figure(ratio, len(runs.new)), moderated))
             shift = _shift(posterior, weighed, stretches[place], level)
             shifts[place] = _more_cautious(shifts[place], shift) if place in shifts else shift
-    return [shifts[place] if place in shifts else _constant_shift(runs) for place, runs in enumerate(figures)]
+    compared = [shifts[place] if place in shifts else _constant_shift(runs) for place, runs in enumerate(figures)]
+    return [_beside_outliers(shift, runs) for shift, runs in zip(compared, figures, strict=True)]
+
+
+def _beside_outliers(shift: Shift, runs: FigureRuns) -> Shift:
+    """Return the shift of one new run with at least the p-value of its rank, if an old run was as extreme.
+
+    The shape of the errors makes such an old run rare. That it was there says how often one is seen: without a change,
+    the new run is among the k + 1 highest of n + 1 with probability (k + 1) / (n + 1).
+    """
+    if len(runs.new) != 1:
+        return shift
+    new = float(runs.new[0])
+    tolerance = ROUNDING * max(abs(new), float(abs(runs.old).max()))
+    higher, lower = (int((sign * (runs.old - new) >= -tolerance).sum()) for sign in (1.0, -1.0))
+    of_higher, of_lower = ((count + 1) / (len(runs.old) + 1) if count else 0.0 for count in (higher, lower))
+    return replace(shift, p_greater=max(shift.p_greater, of_higher), p_less=max(shift.p_less, of_lower))
 
 
 def _is_constant(runs: FigureRuns) -> bool:
