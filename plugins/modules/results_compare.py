@@ -15,6 +15,7 @@ description:
     each writer to the difference of the mean times.
   - Points with the same matrix values are compared; if both runs have one point, these two.
   - Runs of the same configuration form a group. The first group, or the first point of a single run, is the baseline.
+    Points of several seeds are compared with that of their seed which has the other settings of the first point.
     Simulated figures are marked.
   - The verdict compares each further group of runs with the first one, together with past runs. The points of a single
     run have none.

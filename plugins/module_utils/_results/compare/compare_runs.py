@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare the points of two or more runs; write comparison.json, the plots and the page.
 
-With one run, its points are compared with the first. Module results_compare calls it.
+With one run, its points are compared with the first, or with that of the first settings and the same seed. Module
+results_compare calls it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def write_run_comparison(
     template: str,
     rules: ComparisonRules = DEFAULT_RULES,
 ) -> Result:
-    """Write the comparison of each run, or point of a single run, with the first. Raises InputError.
+    """Write the comparison of each run with the first, or of the points of a single run. Raises InputError.
 
     rules: how the groups of several runs are judged; the points of a single run differ on purpose and are not.
     """
@@ -121,22 +122,25 @@ def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
 def _add_point_pairs(
     sides: Sequence[RunSide], before: int, document: dict[str, Any], folder: Path
 ) -> list[list[dict[str, Any]]]:
-    """Add the pairs of points of the first side and of those after the first group; return their plots.
+    """Add the pairs of points of the sides after the first group and of their base; return their plots.
 
     before: number of sides in the first group.
     """
     drawn: list[list[dict[str, Any]]] = []
     notes = document["notes"]
     for other in sides[before:]:
-        pairs = run_pairs.pair_points(sides[0].run.points, other.run.points)
+        base = run_pairs.side_to_compare_with(sides, other)
+        if base is None:
+            continue
+        pairs = run_pairs.pair_points(base.run.points, other.run.points)
         if not pairs:
-            notes.append(f"no point of {other.label} has the same matrix values as one of {sides[0].label}")
+            notes.append(f"no point of {other.label} has the same matrix values as one of {base.label}")
         for first, second in pairs:
-            pair = _compare_point_pair(sides[0], other, first, second, notes)
+            pair = _compare_point_pair(base, other, first, second, notes)
             if pair is not None:
                 document["pairs"].append(pair)
                 try:
-                    plots = _draw_pair_plots(sides[0], other, first, second, pair, folder, len(drawn))
+                    plots = _draw_pair_plots(base, other, first, second, pair, folder, len(drawn))
                 except ImportError:
                     raise
                 except Exception as error:  # any exception of a drawing library on unusual data

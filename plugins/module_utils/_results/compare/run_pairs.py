@@ -27,6 +27,7 @@ from ..kpi import estimators, write_kpis
 from ..kpi.point_data import KpiValue
 from ..kpi.read_point_data import read_point_data
 from ..report.figure_texts import stage_name
+from ..statistics.setting_effects import SEED
 from ..timeline.write_timeline import write_timeline
 
 #: Limit of lateness in seconds, for points without that setting.
@@ -86,6 +87,35 @@ def sides_of_points(side: RunSide) -> list[RunSide]:
         label = f"{letter_for_index(place)} ({named})"
         sides.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
     return sides
+
+
+def side_to_compare_with(sides: Sequence[RunSide], other: RunSide) -> RunSide | None:
+    """Return the side with which another one is compared: the first run, or a point of the same run.
+
+    A point is compared with that of its seed which has the other settings of the first point, because another seed is
+    another load.
+
+    Args:
+        sides: Runs, or all points of a run, in their order.
+        other: One of them, but not the first.
+
+    Returns:
+        The first side if there is no such point, or if points differ in nothing but seeds; None for a point with which
+        those of its seed are compared.
+    """
+    first = sides[0]
+    if not isinstance(other, PointSide):
+        return first
+    (kept, _seed), (others, seed) = _settings_and_seeds(first), _settings_and_seeds(other)
+    if others == kept:
+        return first if all(_settings_and_seeds(side)[0] == kept for side in sides) else None
+    return next((side for side in sides if _settings_and_seeds(side) == (kept, seed)), first)
+
+
+def _settings_and_seeds(side: RunSide) -> tuple[dict[str, Any], dict[str, Any]]:
+    settings = side.run.points[0].settings
+    seeds = {name: value for name, value in settings.items() if name.endswith(SEED)}
+    return {name: value for name, value in settings.items() if name not in seeds}, seeds
 
 
 def pair_points(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Point, Point]]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,28 @@ def test_the_points_of_one_run_have_no_verdict(tmp_path: Path, definitions: str)
     )
     assert found["verdict"] is None
     assert "Verdict:" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+ABBA = [(1, "before"), (1, "after"), (2, "after"), (2, "before")]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "compared"),
+    [
+        ([{"scheduler_seed": seed, "state": state} for seed, state in ABBA], ["B against A", "C against D"]),
+        ([{"scheduler_seed": seed} for seed in (1, 2, 3)], ["B against A", "C against A"]),
+        ([{"scheduler_seed": 1, "state": "before"}, {"scheduler_seed": 2, "state": "after"}], ["B against A"]),
+        ([{"state": state} for state in ("before", "after")], ["B against A"]),
+    ],
+)
+def test_points_are_compared_with_that_of_their_seed(
+    tmp_path: Path, definitions: str, matrix: list[dict[str, Any]], compared: list[str]
+) -> None:
+    worlds = [
+        World(count=12, run_for=8.0, seed=place, training=False, start=1_795_000_000.0 + 600 * place)
+        for place in range(len(matrix))
+    ]
+    run = write_run(tmp_path / "run", list(zip(worlds, matrix, strict=True)), id="t1121-aaaaaa")
+    compare_runs.write_run_comparison([str(run)], str(tmp_path / "out"), [definitions], str(TEMPLATE))
+    document = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))
+    assert [pair["label"].partition(",")[0] for pair in document["pairs"]] == compared
