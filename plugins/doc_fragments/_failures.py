@@ -36,6 +36,7 @@ options:
             an API server that does not answer. V(etcd_slow) is an etcd whose answers take up to 0.2 s longer. These
             three are possible only on a rehearsal cluster that the same user has started on the same machine.
           - V(network_cut) are two pods of one workload on a real node of such a cluster that don't reach each other.
+          - V(kubelet_restarted) is a kubelet of such a node that is killed, and starts again. Its containers run on.
           - V(worker_away) is the same as V(api_away) for a worker cluster that belongs to such a rehearsal cluster.
         type: str
         required: true
@@ -49,6 +50,7 @@ options:
           - api_away
           - etcd_slow
           - network_cut
+          - kubelet_restarted
           - worker_away
       at:
         description:
@@ -71,7 +73,8 @@ options:
       duration:
         description:
           - Time after which the failure of a node or of the control plane is undone, in seconds. V(0) means the end of
-            the load. At most 600 s, and not V(0), for V(api_away), V(etcd_slow), V(network_cut) and V(worker_away).
+            the load. At most 600 s, and not V(0), for V(api_away), V(etcd_slow), V(network_cut),
+            V(kubelet_restarted) and V(worker_away).
         type: float
         default: 60
       selector:

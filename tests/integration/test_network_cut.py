@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A network that is cut between two pods of a real node, as the pods see it."""
+"""Failures of a real node, as its pods see them: a network that is cut between two of them, a kubelet that is away."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 import rehearsal as support
 import suite_prerequisites
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import failure_recoveries
 from load_world import World, world_on
@@ -101,12 +104,13 @@ def load(seconds: int, failure: dict[str, Any]) -> dict[str, Any]:
 
 
 def receipts(world: World, own: int) -> dict[str, list[float]]:
-    """Return index of a sender -> when something of it came to the pod ``own``."""
+    """Return index of a sender -> when something of it came to the pod ``own`` of the first workload."""
     pods = world.client.list(world.client.kind("v1", "Pod"), world.namespace)[0]
     (name,) = [
         pod["metadata"]["name"]
         for pod in pods
         if pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(own)
+        and pod["metadata"]["labels"]["perfscale.seatrial/index"] == "0"
     ]
     log = world.client.text(f"/api/v1/namespaces/{world.namespace}/pods/{name}/log")
     found: dict[str, list[float]] = {"0": [], "1": []}
@@ -157,6 +161,58 @@ def test_a_killed_load_leaves_no_network_cut(world: World) -> None:
     (injected,) = world.rows("failures", "injected")
     cut = (injected["answered"] + 0.5, killed)
     assert not [moment for moment in receipts(world, 0)["1"] if cut[0] < moment < cut[1]], cut
+
+
+def kubelets(kubeconfig: str) -> list[int]:
+    """Return the pids of the kubelets of the cluster."""
+    return [
+        pid
+        for pid, environment in processes.find_by_environment_variable(
+            "SEATRIAL_INSTANCE", str(Path(kubeconfig).parent)
+        ).items()
+        if environment and (processes.command_of(pid) or [""])[0].endswith("/kubelet")
+    ]
+
+
+def test_containers_run_on_while_their_kubelet_is_away_and_new_ones_wait_for_it(world: World, kubeconfig: str) -> None:
+    (before,) = kubelets(kubeconfig)
+    failure = {"kind": "kubelet_restarted", "at": [25.0], "duration": DURATION}
+    options = {**load(30, failure), "count": 2, "arrival": {"type": "constant", "rate": 1 / 28}}
+    found = world.submit(**options)
+    assert found["counts"]["succeeded"] == 2 and found["failures"] == {"kubelet_restarted": 1}, found
+    (after,) = kubelets(kubeconfig)
+    assert after != before
+    (injected,), (undone,) = world.rows("failures", "injected"), world.rows("failures", "undone")
+    assert injected["target"] == "real-0" and undone["changed"]
+    events = [row for row in world.rows("observations", "event") if row["kind"] == "Pod"]
+    assert len({row["uid"] for row in events}) == 4, "no pod was made again"
+    running = {row["uid"]: (row["index"], row["received"]) for row in reversed(events) if row["values"].get("running")}
+    first = [moment for index, moment in running.values() if index == 0]
+    second = [moment for index, moment in running.values() if index == 1]
+    assert max(first) < injected["sent"] < undone["sent"] < min(second)
+    came = receipts(world, 0)
+    begin, end = longest_gap(came["1"])
+    assert end - begin < 5, "the containers run on"
+    seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
+    assert seen.recoveries == [] and [outage.kind for outage in seen.outages] == ["kubelet_restarted"]
+
+
+def test_a_killed_load_leaves_a_kubelet_that_runs(world: World, kubeconfig: str) -> None:
+    process = world.start(**load(40, {"kind": "kubelet_restarted", "at": [15.0], "duration": 500.0}))
+    path = world.point_dir / "failures.jsonl"
+    deadline = time.monotonic() + 120
+    while not (path.exists() and b'"injected"' in path.read_bytes()):
+        assert time.monotonic() < deadline and process.poll() is None, "the kubelet is not killed"
+        time.sleep(0.1)
+    assert kubelets(kubeconfig) == []
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while not kubelets(kubeconfig):
+        assert time.monotonic() < deadline, "the kubelet is still away"
+        time.sleep(0.1)
+    run_cleanup.run(run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder)), Step(None))
+    assert [row["changed"] for row in world.rows("failures", "undone")] == [False], "it had come back by itself"
 
 
 def test_a_cut_is_refused_on_a_cluster_without_a_real_node(rehearsal_folder: Path, tmp_path: Path) -> None:

@@ -31,16 +31,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
-from . import control_plane, network_cut, node_health
+from . import control_plane, kubelet_restart, network_cut, node_health
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
+    KUBELET_RESTARTED,
     LONGEST,
     NETWORK_CUT,
     NODE_DRAINED,
     NODE_LOST,
     OF_CONTROL_PLANE,
     OF_NODES,
+    REAL_ONLY,
     SIMULATED_ONLY,
     PlannedFailure,
 )
@@ -73,8 +75,8 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             _check_label(nodes, by, kind)
         if kind not in OF_NODES and selector:
             nodes = _list_nodes(client, kind, "")
-        if kind == NETWORK_CUT:
-            network_cut.check_real_node(client.access.server)
+        if kind in REAL_ONLY:
+            network_cut.check_real_node(client.access.server, kind)
         simulated = [node for node in nodes if label_value(node, run_labels.SIMULATED)]
         if kind in SIMULATED_ONLY and not simulated:
             raise InputError(
@@ -121,7 +123,7 @@ def can_fail(node: dict[str, Any], kind: str) -> bool:
     if not is_condition_true(node, "Ready") or run_labels.FAILURE in (node["metadata"].get("annotations") or {}):
         return False
     simulated = bool(label_value(node, run_labels.SIMULATED))
-    if simulated if kind == NETWORK_CUT else (kind in SIMULATED_ONLY and not simulated):
+    if simulated if kind in REAL_ONLY else (kind in SIMULATED_ONLY and not simulated):
         return False
     return kind != GPU_LOST or count_gpus(node) > 0
 
@@ -138,6 +140,8 @@ def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, 
         return control_plane.read_process_state(client.access.server, kind, name)
     if kind == NETWORK_CUT:
         return network_cut.read_cluster(client.access.server)
+    if kind == KUBELET_RESTARTED:
+        return kubelet_restart.read_cluster(client.access.server)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -164,6 +168,8 @@ def inject(
         control_plane.inject(failure)
     elif failure["kind"] == NETWORK_CUT:
         network_cut.inject(failure)
+    elif failure["kind"] == KUBELET_RESTARTED:
+        kubelet_restart.inject(failure)
     elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
@@ -201,6 +207,8 @@ def undo(client: Client, failure: Mapping[str, Any]) -> bool:
         return control_plane.undo(client.access.server, failure)
     if failure["kind"] == NETWORK_CUT:
         return network_cut.undo(client.access.server, failure)
+    if failure["kind"] == KUBELET_RESTARTED:
+        return kubelet_restart.undo(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)

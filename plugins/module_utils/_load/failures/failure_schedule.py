@@ -36,16 +36,21 @@ ETCD_SLOW = "etcd_slow"
 NETWORK_CUT = "network_cut"
 #: The API server of a worker cluster, to which the cluster of the load dispatches workloads, answers nothing.
 WORKER_AWAY = "worker_away"
-OF_NODES, OF_PODS = (NODE_LOST, NODE_DRAINED, GPU_LOST), (POD_KILLED, CONTAINER_OOM, NETWORK_CUT)
+#: The kubelet of a real node of a rehearsal cluster is killed, and starts again later; containers run on.
+KUBELET_RESTARTED = "kubelet_restarted"
+OF_NODES = (NODE_LOST, NODE_DRAINED, GPU_LOST, KUBELET_RESTARTED)
+OF_PODS = (POD_KILLED, CONTAINER_OOM, NETWORK_CUT)
 STOPPED_SERVERS = (API_AWAY, ETCD_SLOW, WORKER_AWAY)
 OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, *STOPPED_SERVERS)
 KINDS = (*OF_NODES, *OF_PODS, *OF_CONTROL_PLANE)
 #: Kinds that have to be undone. What ends a pod is left to its controller.
 UNDONE_LATER = (*OF_NODES, *OF_CONTROL_PLANE, NETWORK_CUT)
 #: Kinds that end by themselves, even if nobody undoes them.
-GUARDED = (*STOPPED_SERVERS, NETWORK_CUT)
+GUARDED = (*STOPPED_SERVERS, NETWORK_CUT, KUBELET_RESTARTED)
 #: Kinds that only a simulated node can have, because KWOK lets anybody write what a kubelet would.
 SIMULATED_ONLY = (NODE_LOST, CONTAINER_OOM, GPU_LOST)
+#: Kinds that only a real node of a rehearsal cluster can have.
+REAL_ONLY = (NETWORK_CUT, KUBELET_RESTARTED)
 #: What a process of these kinds is called, if option ``process`` does not say it; of a worker cluster, which one it is.
 PROCESSES = {
     API_AWAY: "kube-apiserver",

@@ -21,6 +21,7 @@ from .failure_schedule import (
     OF_CONTROL_PLANE,
     OF_NODES,
     OF_PODS,
+    REAL_ONLY,
     SIMULATED_ONLY,
     PlannedFailure,
     choose_targets,
@@ -142,7 +143,7 @@ def why_skipped(failure: PlannedFailure) -> str:
     """Return why a failure had no target."""
     if failure.kind in OF_CONTROL_PLANE:
         return f"{failure.process} has a failure that is not over"
-    simulated = "simulated " if failure.kind in SIMULATED_ONLY else ""
+    simulated = "simulated " if failure.kind in SIMULATED_ONLY else "real " if failure.kind in REAL_ONLY else ""
     gpus = " with GPUs" if failure.kind == GPU_LOST else ""
     labels = f" with the labels '{failure.selector}'" if failure.selector else ""
     node = f"{simulated}node{gpus}"

@@ -74,13 +74,13 @@ class PodEnded(ProcessError):
     """A pod ended before the network between it and its peer was cut."""
 
 
-def check_real_node(server: str) -> None:
+def check_real_node(server: str, kind: str) -> None:
     """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
     instance = control_plane.find_instance(server)
     if instance is None or _NODE not in control_plane.running_processes(instance):
         raise InputError(
-            "failures: network_cut is possible only between pods of a real node of a rehearsal cluster that this user"
-            f" has started on this machine, and {server} has none; set rehearsal_nodes_real, or use pod_killed"
+            f"failures: {kind} is possible only on a real node of a rehearsal cluster that this user has started on"
+            f" this machine, and {server} has none; set rehearsal_nodes_real, or use pod_killed"
         )
 
 

@@ -27,12 +27,14 @@ NOUNS = {
     "gpu_lost": "A lost GPU",
     "container_oom": "A container out of memory",
     "network_cut": "A network cut",
+    "kubelet_restarted": "A killed kubelet",
     "pod_killed": "A killed pod",
     "node_drained": "A drained node",
     "node_lost": "A lost node",
 }
-#: The same of failures of the control plane.
+#: The same of failures of the control plane and of kubelets.
 OUTAGE_NOUNS = {
+    "kubelet_restarted": "A kubelet that is killed and comes back after",
     "controller_restarted": "A controller that is killed and comes back after",
     "etcd_slow": "A slow etcd for",
     "api_away": "An API server that is away for",

@@ -42,7 +42,15 @@ from .failure_records import (
     FailingPod,
     Recovery,
 )
-from .failure_rows import FILE, OF_CONTROL_PLANE, WORKER_AWAY, Injection, read_failure_rows, sort_failure_rows
+from .failure_rows import (
+    FILE,
+    KUBELET_RESTARTED,
+    OF_CONTROL_PLANE,
+    WORKER_AWAY,
+    Injection,
+    read_failure_rows,
+    sort_failure_rows,
+)
 from .gpu_accounting import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .queue_recoveries import QueueCollector, find_queue_stages, find_topology_stages
@@ -243,6 +251,8 @@ def _lost_pods(failure: Injection, pods: Mapping[str, FailingPod]) -> list[Faili
         lost = [pod for pod in lost if pod.end or not isnan(pod.disrupted[0])]
     if failure.kind == NETWORK_CUT:
         lost = [pod for pod in lost if pod.end == FAILED]
+    if failure.kind == KUBELET_RESTARTED:  # its containers run on, unless the node is taken for lost
+        lost = [pod for pod in lost if not isnan(pod.disrupted[0])]
     return lost
 
 

@@ -18,9 +18,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import poi
 from .pod_lifetimes import NEVER, Span
 
 FILE = "failures.jsonl"
-#: Kinds that hit no pods, but the control plane.
+#: Kinds that hit no pods, but the control plane or a kubelet.
 CONTROLLER_RESTARTED = "controller_restarted"
-OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away")
+KUBELET_RESTARTED = "kubelet_restarted"
+OF_CONTROL_PLANE = (CONTROLLER_RESTARTED, "etcd_slow", "api_away", KUBELET_RESTARTED)
 #: A worker cluster is away, to which the cluster of the load had dispatched workloads.
 WORKER_AWAY = "worker_away"
 #: Seconds after its duration until a guard ends a failure at the latest, if its load was killed.

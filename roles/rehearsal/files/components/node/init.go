@@ -168,7 +168,11 @@ func readiness(path string) (<-chan struct{}, error) {
 	return ready, nil
 }
 
-// startPart starts a program with further variables. It runs as long as the node; its end ends the node.
+// awayFile exists while the kubelet is not to run: a test of failures makes it, kills the kubelet, and removes it later.
+const awayFile = "state/kubelet-away"
+
+// startPart starts a program with further variables. It runs as long as the node; its end ends the node, except that of a
+// kubelet which ends while awayFile is there: it starts again when the file is gone.
 func startPart(s settings, reaped *reaper, ends chan<- error, more []string, name string, arguments ...string) error {
 	path := filepath.Join(logFolder, "node-"+name+".log")
 	output, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -182,9 +186,24 @@ func startPart(s settings, reaped *reaper, ends chan<- error, more []string, nam
 	}
 	go func() {
 		status := <-done
+		if away := filepath.Join(home, awayFile); name == "kubelet" && exists(away) {
+			log.Printf("the kubelet ended (%s); it starts again when %s is gone", describe(status), away)
+			for exists(away) {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if err := startPart(s, reaped, ends, more, name, arguments...); err != nil {
+				ends <- err
+			}
+			return
+		}
 		ends <- fmt.Errorf("%s ended (%s); the end of node-%s.log:\n%s", name, describe(status), name, tail(path))
 	}()
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // tail returns the last lines of a log.

@@ -515,7 +515,7 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
 
 
 def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
-    with pytest.raises(InputError, match="network_cut is possible only between pods of a real node of a rehearsal"):
+    with pytest.raises(InputError, match="network_cut is possible only on a real node of a rehearsal"):
         failure_actions.check_cluster(cluster.client, plan("network_cut"))
 
 

@@ -90,13 +90,17 @@ def test_a_share_is_rounded_up() -> None:
         ({"at": [1.0], "count": 0}, "count is 0"),
         ({"rate": 99_999.0, "until": 3600.0}, "at most 10,000"),
         ({"at": [1.0], "pod_fails": True}, "only gpu_lost has option pod_fails"),
-        ({"kind": "pod_killed", "at": [1.0], "by": "rack"}, "node_lost, node_drained, gpu_lost have option by"),
+        (
+            {"kind": "pod_killed", "at": [1.0], "by": "rack"},
+            "node_lost, node_drained, gpu_lost, kubelet_restarted have option by",
+        ),
         ({"at": [1.0], "taint": "a=b:NoExecute"}, "only gpu_lost has option taint"),
         ({"kind": "gpu_lost", "at": [1.0], "taint": "a=b"}, "taint is 'a=b', it must be like"),
         ({"kind": "gpu_lost", "at": [1.0], "taint": "node.kubernetes.io/x:NoExecute"}, "are the node controller's"),
         ({"kind": "gpu_lost", "at": [1.0], "condition": "GPUHealthy"}, "condition is 'GPUHealthy', it must be like"),
         ({"kind": "gpu_lost", "at": [1.0], "condition": "Ready=False"}, "Ready is written by the kubelet"),
         ({"kind": "gpu_lost", "at": [1.0], "taint": "a:NoExecute", "pod_fails": True}, "leave one out"),
+        ({"kind": "kubelet_restarted", "at": [1.0], "duration": 0}, "duration is 0, it must be more than 0"),
         ({"kind": "api_away", "at": [1.0], "selector": "a=b"}, "have option selector"),
         ({"kind": "api_away", "at": [1.0], "worker": "worker-1"}, "only worker_away has option worker"),
         (
