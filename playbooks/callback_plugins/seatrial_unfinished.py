@@ -67,7 +67,7 @@ class CallbackModule(CallbackBase):
         terminal_output.ignore_closed_output(self._display)
         self._watch = interrupted_run.RunWatch(self._display.display)
         self._watch.install()
-        awx.export_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
+        awx.write_and_set_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
         self._calls = role_call_record.FailedCalls()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:

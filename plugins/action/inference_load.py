@@ -21,5 +21,5 @@ class ActionModule(ProgressAction):
         arguments = super().prepare(arguments, task_vars)
         if not arguments.get("arrival"):
             return arguments
-        find = workload_files.find_user_file(self._find_needle)
+        find = workload_files.find_also_in_cwd(self._find_needle)
         return {**arguments, "arrival": workload_files.arrival_with_trace(arguments["arrival"], find)}

@@ -27,7 +27,7 @@ class ActionModule(ProgressAction):
         """Run, continue or remove the load; return what workload_submit would have returned."""
         places = workload_kinds.places_of_task(task_vars or {}, self._templar.template)
         content = workload_files.submit_options_with_content
-        request = partial(content, arguments.get("request"), workload_files.find_user_file(self._find_needle), places)
+        request = partial(content, arguments.get("request"), workload_files.find_also_in_cwd(self._find_needle), places)
         with ansible_errors():
             if arguments.get("run_on") != remote_load.DRIVER_POD:
                 return self._on_host(arguments, request, task_vars)

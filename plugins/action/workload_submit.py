@@ -18,6 +18,6 @@ class ActionModule(ProgressAction):
         """Replace names of files by their content."""
         return workload_files.submit_options_with_content(
             arguments,
-            workload_files.find_user_file(self._find_needle),
+            workload_files.find_also_in_cwd(self._find_needle),
             workload_kinds.places_of_task(task_vars, self._templar.template),
         )

@@ -194,13 +194,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
-    bare_metal_hosts,
+    agent_config,
     install_steps,
 )
 
 MACHINE = {
     "name": {"type": "str", "required": True},
-    "role": {"type": "str", "choices": list(bare_metal_hosts.ROLES), "required": True},
+    "role": {"type": "str", "choices": list(agent_config.ROLES), "required": True},
     "vars": {"type": "dict", "required": True},
 }
 

@@ -91,7 +91,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import object_snapshots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -114,9 +114,11 @@ def main() -> None:
         say = step.reporter(params["progress_file"], "run_diff")
         with step.timed("other", "run_diff"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
             if params["moment"] == "before":
-                result = run_diff.record_before(client, params["run_dir"], params["run_id"])
+                result = object_snapshots.record_before(client, params["run_dir"], params["run_id"])
             else:
-                result = run_diff.compare_after(client, params["run_dir"], params["run_id"], params["timeout"], say)
+                result = object_snapshots.compare_after(
+                    client, params["run_dir"], params["run_id"], params["timeout"], say
+                )
             say(result["summary"])
             return result
 

@@ -187,7 +187,7 @@ def main() -> None:
         findings = {
             "errors": errors,
             "unexpected": unexpected,
-            "unchecked": training_rows.describe_unchecked_trainings(rows),
+            "unchecked": training_rows.describe_unchecked_joint_training(rows),
         }
         findings |= training_rows.summarize_figures(rows)
         return {"changed": changed, "summary": text, **findings}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import dynamic_objects, run_diff
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import dynamic_objects, object_snapshots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
     CaptureSpec,
     capture_cluster_state,
@@ -181,14 +181,14 @@ def test_what_a_run_left_is_named_and_what_is_put_back_is_not(
 
     for name in ("same", "changed", "gone", "again"):
         client.create(config(f"{other}-{name}", "1"))
-    assert run_diff.record_before(client, str(tmp_path), run_id)["changed"]
-    assert not run_diff.record_before(client, str(tmp_path), run_id)["changed"], "an earlier session's stays"
+    assert object_snapshots.record_before(client, str(tmp_path), run_id)["changed"]
+    assert not object_snapshots.record_before(client, str(tmp_path), run_id)["changed"], "an earlier session's stays"
     client.delete(kind, f"{other}-gone", run_id)
     client.delete(kind, f"{other}-again", run_id)
     client.create(config(f"{other}-again", "1"))
     client.apply(config(f"{other}-changed", "2"))
     client.create(config(f"{other}-left", "1", labels=labels(run_id)))
-    result = run_diff.compare_after(client, str(tmp_path), run_id, timeout=0)
+    result = object_snapshots.compare_after(client, str(tmp_path), run_id, timeout=0)
     document = files.read_json(tmp_path / "run_diff.json")
     found = {
         name: {one["name"].removeprefix(other): one for one in document[name] if one["name"].startswith(other)}

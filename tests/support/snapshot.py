@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_diff
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_diff import ComparedObject
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import object_snapshots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.object_snapshots import ComparedObject
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
 def take(client: Client) -> set[ComparedObject]:
     """Return every object, as a run with run_diff does."""
-    return set(run_diff.take_snapshot(client).entries)
+    return set(object_snapshots.take_snapshot(client).entries)
 
 
 def settled(client: Client, timeout: float = 60) -> set[ComparedObject]:

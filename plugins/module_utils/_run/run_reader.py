@@ -171,24 +171,24 @@ def read_run_directory(top: Path) -> Run:
     if not top.is_dir():
         raise InputError(f"run directory {top} does not exist")
     run = Run(top)
-    run.record = _read_run_document(run, top / "run.yml")
-    clusters = _read_run_document(run, top / "cluster.yml", needed=False).get("clusters")
+    run.record = _read_document_or_note_missing(run, top / "run.yml")
+    clusters = _read_document_or_note_missing(run, top / "cluster.yml", needed=False).get("clusters")
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
-    sources = _read_run_document(run, top / "provenance.yml").get("settings")
+    sources = _read_document_or_note_missing(run, top / "provenance.yml").get("settings")
     run.provenance = _changes_by_setting(sources) if isinstance(sources, dict) else {}
-    run.settings = _read_run_document(run, top / "settings.yml", needed=False)
+    run.settings = _read_document_or_note_missing(run, top / "settings.yml", needed=False)
     run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
-    run.bisection = _read_run_document(run, top / "bisection.json", needed=False)
+    run.bisection = _read_document_or_note_missing(run, top / "bisection.json", needed=False)
     run.failures = files.read_text_begin(top / "FAILURES").strip()
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
-        point = Point(folder.name, folder, _read_run_document(run, folder / "point.yml"))
-        point.all_settings = _read_run_document(run, folder / "settings.yml", needed=False) or None
-        point.ran = _read_run_document(run, folder / "ran.json", needed=False)
+        point = Point(folder.name, folder, _read_document_or_note_missing(run, folder / "point.yml"))
+        point.all_settings = _read_document_or_note_missing(run, folder / "settings.yml", needed=False) or None
+        point.ran = _read_document_or_note_missing(run, folder / "ran.json", needed=False)
         if (folder / "kpis.json").is_file():
-            document = _read_run_document(run, folder / "kpis.json")
+            document = _read_document_or_note_missing(run, folder / "kpis.json")
             point.kpis = document.get("kpis")
             point.labels = None if document.get("schema") == "kpis/1" else document.get("labels")
-        point.attribution = _read_run_document(run, folder / "attribution.json", needed=False)
+        point.attribution = _read_document_or_note_missing(run, folder / "attribution.json", needed=False)
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
     return run
@@ -209,7 +209,7 @@ def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> d
     return (words[-1] if words else None) or {}
 
 
-def _read_run_document(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
+def _read_document_or_note_missing(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
     where = path.relative_to(run.top)
     if not path.is_file():
         if needed:

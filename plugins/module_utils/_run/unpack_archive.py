@@ -76,7 +76,7 @@ def _decompress(archive: Path, target: Path, opener: Callable[..., Any]) -> Path
 
 def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
     with tarfile.open(plain, "r:") as tar:
-        members = _list_members(name, tar)
+        members = _list_limited_members(name, tar)
         _refuse_special(name, (member.name for member in members if not (member.isreg() or member.isdir())))
         _refuse_doubled(name, (member.name for member in members if member.isreg()))
         _check_size(name, (member.size for member in members), folder)
@@ -84,7 +84,7 @@ def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
         tar.extractall(folder, members, filter="data")
 
 
-def _list_members(name: str, found: Iterable[_Member]) -> list[_Member]:
+def _list_limited_members(name: str, found: Iterable[_Member]) -> list[_Member]:
     """Return the members of an archive. Raises DataError for more than a run can have."""
     members = list(itertools.islice(found, MOST_MEMBERS + 1))
     if len(members) > MOST_MEMBERS:
@@ -104,7 +104,7 @@ def _refuse_bad_header(name: str, plain: Path, offset: int) -> None:
 
 def _unpack_zip(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as packed:
-        members = _list_members(archive.name, packed.infolist())
+        members = _list_limited_members(archive.name, packed.infolist())
         kinds = (stat.S_IFMT(member.external_attr >> 16) for member in members)
         _refuse_special(
             archive.name,

@@ -172,7 +172,7 @@ KUBECONFIG = "KUBECONFIG"
 _FALSE = ("false", "no", "0", "off", "n", "f")
 
 
-def export_kubeconfig(environment: MutableMapping[str, str], folder: Path) -> Path | None:
+def write_and_set_kubeconfig(environment: MutableMapping[str, str], folder: Path) -> Path | None:
     """Write a kubeconfig of the credential into ``folder`` and set KUBECONFIG; return its path.
 
     Nothing is done without the credential, or if KUBECONFIG is set. folder: a private one that is removed when

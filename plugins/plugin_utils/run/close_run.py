@@ -100,7 +100,7 @@ def close_session(
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     if not record["held"]:
         disk_reserve.free_reserved_space(directory)
-    warnings = write_verdict.rewrite_texts(directory, signature_files(directory))
+    warnings = write_verdict.rewrite_texts(directory, failure_signature_paths(directory))
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and judged_now(record))
     if repeat and not failed and record["status"] != "passed":
@@ -112,7 +112,7 @@ def close_session(
     return ClosedSession(record, verdict, session_failures, everything, failed, warnings)
 
 
-def signature_files(directory: Path) -> list[str]:
+def failure_signature_paths(directory: Path) -> list[str]:
     """Return the files of signatures of failures of a run: ours, and those of its settings."""
     own = run_directory.read_optional(directory / "settings.yml").get(SIGNATURE_FILES) or []
     paths = own if isinstance(own, list) else [own]

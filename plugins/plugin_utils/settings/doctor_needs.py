@@ -130,7 +130,7 @@ def requirements_to_check(
         plan = render(own["plan"], settings)[0]
         return {
             **plan,
-            "arrival": workload_files.arrival_with_trace(plan.get("arrival"), workload_files.find_user_file(find)),
+            "arrival": workload_files.arrival_with_trace(plan.get("arrival"), workload_files.find_also_in_cwd(find)),
         }
 
     places = workload_kinds.places_of_role(project)

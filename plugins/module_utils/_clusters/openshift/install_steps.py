@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 
 from .. import providers
-from . import bare_metal_hosts, cluster_metadata_store, install_config, installer_commands
+from . import agent_config, cluster_metadata_store, install_config, installer_commands
 from .installer_commands import LOG, OpenshiftInstaller
 
 #: Where Red Hat publishes clients, and what the archive of each program is called there.
@@ -101,15 +101,13 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
         config = install_config.cloud_install_config(settings, params["name"], tags)
     else:
         machines = [
-            bare_metal_hosts.read_host_from_inventory(machine["name"], machine["role"], machine["vars"], settings)
+            agent_config.read_host_from_inventory(machine["name"], machine["role"], machine["vars"], settings)
             for machine in params["machines"]
         ]
-        config = install_config.bare_metal_install_config(
-            settings, params["name"], *bare_metal_hosts.check_set(machines)
-        )
-        agent = bare_metal_hosts.agent_config(machines, settings, params["name"])
+        config = install_config.bare_metal_install_config(settings, params["name"], *agent_config.check_set(machines))
+        agent = agent_config.build_agent_config(machines, settings, params["name"])
         documents["agent-config.yaml"] = agent
-        addresses = bare_metal_hosts.assign_addresses(machines, settings)
+        addresses = agent_config.assign_addresses(machines, settings)
         results["rendezvous"] = agent["rendezvousIP"]
         results["machines"] = [
             {

@@ -77,7 +77,7 @@ class NoSampler:
         """Do nothing."""
 
 
-def stage_definitions_for_workloads(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
+def check_kinds_have_end_stage(own: Sequence[str], kinds: Sequence[KindStages]) -> None:
     """Check that the definition of each kind of workload has a stage that ends it. Raises InputError."""
     known = {kind.kind: kind for kind in kinds}
     for kind in own:

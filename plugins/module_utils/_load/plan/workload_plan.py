@@ -51,7 +51,7 @@ class WorkloadPlan:
     workloads: list[PlannedWorkload]
 
 
-def template_shares(weights: Sequence[int], count: int) -> list[int]:
+def template_numbers_by_weight(weights: Sequence[int], count: int) -> list[int]:
     """Return the number of the template of each of ``count`` workloads, in proportion to ``weights``.
 
     Each time, the template furthest behind its share is chosen (the divisor method of Sainte-Laguë: the largest
@@ -78,7 +78,7 @@ def assign_templates(arrivals: ArrivalTimes, names: Sequence[str], weights: Sequ
     if wrong is not None:
         raise InputError(f"the trace names template '{wrong}', which is not given{suggest_similar_name(wrong, names)}")
     templates = arrivals.templates or [""] * arrivals.count
-    chosen = iter(template_shares(weights, templates.count("")))
+    chosen = iter(template_numbers_by_weight(weights, templates.count("")))
     return [name or names[next(chosen)] for name in templates]
 
 

@@ -78,7 +78,7 @@ class ProbeValidator:
             if above and not self.foreign:
                 self._pending.append(_RevisionProbe(sent, answered, version, above))
 
-    def wrote(self, sent: float, version: int) -> None:
+    def take_canary_write(self, sent: float, version: int) -> None:
         """Take a write of the canary, and report the probes for which it is the upper bound."""
         with self._lock:
             valid = self._bounded(sent, version)
@@ -112,9 +112,9 @@ class RevisionProbes(PeriodicRequester):
         self._head = request_head(access, "GET", path, METADATA_LIST)
         self._validator = ProbeValidator(report)
 
-    def wrote(self, sent: float, version: int) -> None:
+    def take_canary_write(self, sent: float, version: int) -> None:
         """Take a write of the canary."""
-        self._validator.wrote(sent, version)
+        self._validator.take_canary_write(sent, version)
 
     def _send(self, connection: ApiServerConnection, number: int) -> None:
         above = self._validator.written()
@@ -209,7 +209,7 @@ class RevisionClockProbes:
         self._reader.record_answer_time(answered - sent)
         if self._stores:
             self._compare_stores(sent, version)
-        self._probes.wrote(sent, int(version))
+        self._probes.take_canary_write(sent, int(version))
         self._record("canary", sent, answered, version)
 
     def _report_probe(self, sent: float, answered: float, version: str) -> None:

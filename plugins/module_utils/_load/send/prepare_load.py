@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 
-from ..kinds.sampling_spec import stage_definitions_for_workloads
+from ..kinds.sampling_spec import check_kinds_have_end_stage
 from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan import arrivals, template_renderer, templates, workload_plan
 from . import releases, shared_objects
@@ -93,7 +93,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     rendered = _render_used_templates(request, client, namespace, planned.workloads)
     own = {template.workload.kind for template in rendered}
     if request.wait or schedule.header.get("at_once"):
-        stage_definitions_for_workloads(sorted(own), kinds)
+        check_kinds_have_end_stage(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
         releases.check_release(request.release, request.count, request.seed, names)

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..kinds.sampling_spec import SamplingSpec, stage_definitions_for_workloads
+from ..kinds.sampling_spec import SamplingSpec, check_kinds_have_end_stage
 from ..plan import workload_plan
 from ..sample import workload_tally
 from ..sample.sampler import Sampler
@@ -167,7 +167,7 @@ class PlannedLoadSampler(LoadSampler):
         self._names = {workload.index: workload.name for workload in plan.workloads}
         self._planned = header["count"]
         self._own = sorted({template["kind"] for template in header["templates"]})
-        stage_definitions_for_workloads(self._own, request.kinds)
+        check_kinds_have_end_stage(self._own, request.kinds)
 
     def _prepare(self, client: Client) -> tuple[SamplingSpec, MonotonicWallClock]:
         access = client.access

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fet
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 
-from .export_run import check_run_for_secrets
+from .export_run import check_run_exportable
 
 MANIFEST, SCHEMA, SUFFIX = "bundle.json", "bundle/1", ".tar.gz"
 #: Folder of the user's files in a bundle.
@@ -44,7 +44,7 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
     if not target.name.endswith(SUFFIX):
         raise InputError(f"{target}: a bundle is a {SUFFIX} file")
     _check_target(target, "name another file, or remove it")
-    run, (verdict, _status, _why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, "label")
+    run, (verdict, _status, _why) = check_run_exportable(run_dir, secrets, kubeconfigs, "label")
     if not run.record:
         raise InputError(f"{run.top} has no readable run.yml, so it is not the directory of a run")
     settings = _settings_that_were_set(run)

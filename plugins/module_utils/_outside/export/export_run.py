@@ -112,7 +112,7 @@ def run_validity_and_reason(run: Run, verdict: Mapping[str, Any]) -> tuple[str, 
     return VALID, ""
 
 
-def check_run_for_secrets(
+def check_run_exportable(
     run_dir: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
 ) -> tuple[Run, Any]:
     """Search the run for secrets; return it with (verdict, status, reason). Status ``skip``: it must not be exported.
@@ -143,7 +143,7 @@ def upload_run_to_s3(
     say: Callable[[str], None],
 ) -> Result:
     """Upload the run directory to <prefix>/<name of the directory>."""
-    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, location.address, why)
     location = replace(location, prefix="/".join(part for part in (location.prefix, run.top.name) if part))
@@ -179,7 +179,7 @@ def write_run_to_opensearch(
     invalid: str,
 ) -> Result:
     """Write the figures of a run into OpenSearch."""
-    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, server.url, why)
     index = opensearch_export.OpenSearchIndex(server)
@@ -200,7 +200,7 @@ def write_run_to_mlflow(
     invalid: str,
 ) -> Result:
     """Write the points of a run as runs of an MLflow experiment."""
-    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, server.url, why)
     project = str(run.record.get("project") or "")
@@ -220,7 +220,7 @@ def send_run_as_traces(
     invalid: str,
 ) -> Result:
     """Send the workloads of a run as traces. most: workloads of a point."""
-    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, receiver.url, why)
     counts = otlp_export.send_traces(receiver, otlp_export.requests_of_run(run, verdict, status, most))
@@ -253,7 +253,7 @@ def write_ci_files(
 
     The JUnit file is a copy of junit.xml of the run directory. Raises DataError if there is none.
     """
-    run, (verdict, status, why) = check_run_for_secrets(run_dir, secrets, kubeconfigs, invalid)
+    run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, "files for CI", why)
     texts = [(junit, lambda: _read_junit_xml(run)), (textfile, lambda: ci_files.prometheus_textfile(run, verdict))]

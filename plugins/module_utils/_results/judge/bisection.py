@@ -170,7 +170,7 @@ def bisection_state_document(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    likelihoods = step_probabilities(plan, use_bounds(plan, measured))
+    likelihoods = step_probabilities(plan, fill_figures_from_lower_bounds(plan, measured))
     code, status = VERDICTS[end.verdict]
     state = {
         "schema": "bisection/1",
@@ -207,7 +207,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
         measured: The runs, in the order in which they were made.
         spent: Seconds, from schedule_log.spent().
     """
-    measured = use_bounds(plan, measured)
+    measured = fill_figures_from_lower_bounds(plan, measured)
     missing = _end_for_missing_figures(plan, measured)
     if missing is not None:
         return missing
@@ -256,7 +256,9 @@ def _confirm_step(
     return BisectionEnd(PASS, why, step)
 
 
-def use_bounds(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> list[BisectionMeasurement]:
+def fill_figures_from_lower_bounds(
+    plan: BisectionPlan, measured: Sequence[BisectionMeasurement]
+) -> list[BisectionMeasurement]:
     """Return the runs, with a bound as the figure where it is evidence.
 
     A bound above the middle between both ends is on the side of the higher end, however high the figure itself is; a

@@ -195,7 +195,7 @@ def _judged_kpi_reading(
 ) -> HistoryReading:
     if read.result == NO_HISTORY:
         return HistoryReading(series, NO_HISTORY, _not_enough(finding, _count_past_values(series)), finding)
-    corrected = read.p_worse if finding.evidence.worse[0] > 0 else read.p_better
+    corrected = read.p_value_of_worse if finding.evidence.worse[0] > 0 else read.p_value_of_better
     if read.result != INCONCLUSIVE:
         why = decided_text(series, finding, read.result, corrected, settings, count)
         return HistoryReading(series, read.result, why, finding, _directional_p_value(finding), corrected)

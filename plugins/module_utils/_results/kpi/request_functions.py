@@ -48,7 +48,7 @@ def time_per_token(data: PointData, figures: RequestFigures) -> Any:
     return data.np.where(tokens > 1, each, data.np.nan)
 
 
-def longest_stall(data: PointData, figures: RequestFigures) -> Any:
+def longest_stall_per_request(data: PointData, figures: RequestFigures) -> Any:
     """Return an array (rows,): the longest gap between two chunks of a request; NaN with fewer than two."""
     longest = data.np.full(data.of, -1.0)
     data.np.maximum.at(longest, figures.gap_row, figures.gaps)
@@ -61,7 +61,7 @@ def request_seconds(data: PointData, figure: str) -> Any:
     known: dict[str, Callable[[], Any]] = {
         "ttft": lambda: data.stage_midpoints(FIRST) - data.stage_bounds(INTENDED)[0],
         "tpot": lambda: time_per_token(data, figures),
-        "stall": lambda: longest_stall(data, figures),
+        "stall": lambda: longest_stall_per_request(data, figures),
         "total": lambda: data.stage_midpoints(ENDED) - data.stage_bounds(INTENDED)[0],
         "lag": lambda: figures.columns["lag"],
     }

@@ -22,12 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 
 from . import (
     capacity_functions,
-    dispatch_functions,
     estimators,
     failure_functions,
     fairness_functions,
     kpi_definitions,
     latency_attribution,
+    multikueue_functions,
     placement_functions,
     request_functions,
     saturation_knee,
@@ -61,7 +61,7 @@ from .read_point_data import read_point_data
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
     capacity_functions,
-    dispatch_functions,
+    multikueue_functions,
     failure_functions,
     fairness_functions,
     placement_functions,

@@ -25,7 +25,7 @@ from .measurement_plots import draw_captured_metrics, draw_training_loss
 from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
-from .request_plots import draw_rate_against_latency, draw_single_requests, draw_token_gaps
+from .request_plots import draw_example_requests, draw_rate_against_latency, draw_token_gaps
 from .scale_plots import draw_servers_over_time
 from .share_plots import draw_queue_shares
 from .stage_plots import (
@@ -41,7 +41,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "rate": lambda data, label, gpus: draw_rate_against_latency(data, label),
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
     "servers": lambda data, label, gpus: draw_servers_over_time(data, label),
-    "requests": lambda data, label, gpus: draw_single_requests(data, label),
+    "requests": lambda data, label, gpus: draw_example_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
     "ranks": lambda data, label, gpus: draw_failed_ranks(data, label),
     "gpu_seconds": lambda data, label, gpus: draw_gpu_seconds(data, label),

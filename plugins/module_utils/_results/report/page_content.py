@@ -57,7 +57,7 @@ def report_template_variables(
         "points": [_point_template_variables(run, point, tables.get(point.number)) for point in run.points],
         "settings": run_facts.non_default_settings(run.provenance),
         "phases": run_facts.phase_duration_rows(record),
-        "prepared": run_facts.prepared_rows(run.top),
+        "prepared": run_facts.preload_and_download_rows(run.top),
         "versions": sorted((record.get("versions") or {}).items(), key=lambda pair: pair[0].lower()),
         "environment": run_facts.environment_rows(record.get("environment") or {}),
         "state": state,

@@ -63,7 +63,7 @@ def draw_rate_against_latency(data: PointData, label: str) -> PlotDrawing | None
     above.set_yscale("log")
     plot_canvas.format_axis_as_durations(above.yaxis)
     above.tick_params(labelbottom=False)
-    _draw_shares(data, below, steps, table)
+    _draw_shares_within_slo(data, below, steps, table)
     for axis in (above, below):
         axis.set_xlim(0, 1.05 * rates[-1])
     below.set_xlabel("requests due per second; bars: 95 %")
@@ -90,7 +90,7 @@ def _quantile_with_interval(data: PointData, seconds: Any, q: float) -> tuple[fl
     return value, low, high
 
 
-def _draw_shares(data: PointData, axis: Any, steps: list[tuple[float, Any]], table: list[list[Any]]) -> None:
+def _draw_shares_within_slo(data: PointData, axis: Any, steps: list[tuple[float, Any]], table: list[list[Any]]) -> None:
     """Draw the share of each step that kept the objective, or that succeeded if there is none."""
     np = data.np
     try:
@@ -113,7 +113,7 @@ def _draw_shares(data: PointData, axis: Any, steps: list[tuple[float, Any]], tab
     axis.set_title(f"within {text}" if share is not None else text, loc="right", fontsize=9.5, color=GREY, pad=2)
 
 
-def draw_single_requests(data: PointData, label: str) -> PlotDrawing | None:
+def draw_example_requests(data: PointData, label: str) -> PlotDrawing | None:
     """Draw single requests: when each was due, sent, answered, and each of its chunks."""
     np = data.np
     if data.extras.requests is None:

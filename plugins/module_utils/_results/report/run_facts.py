@@ -289,7 +289,7 @@ def _format_counted_names(how: str, what: str, names: Iterable[str]) -> list[str
     )
 
 
-def prepared_rows(top: Path) -> list[tuple[str, str]]:
+def preload_and_download_rows(top: Path) -> list[tuple[str, str]]:
     """Return name and text of each image that was preloaded and of each source that was downloaded.
 
     Steps whose file is missing or broken are left out. Of a source that several points needed, the first one counts.

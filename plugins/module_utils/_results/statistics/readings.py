@@ -52,23 +52,23 @@ class FigureEvidence:
         return -self.difference, -self.high, -self.low
 
     @property
-    def p_worse(self) -> float:
+    def p_value_of_worse(self) -> float:
         """The p-value of "it is not worse"."""
         return self.p_greater if self.direction == "lower" else self.p_less
 
     @property
-    def p_better(self) -> float:
+    def p_value_of_better(self) -> float:
         """The p-value of "it is not better"."""
         return self.p_less if self.direction == "lower" else self.p_greater
 
 
 @dataclass(frozen=True)
 class FigureReading:
-    """``result``: one of the constants above. p_worse, p_better: corrected for the suite."""
+    """``result``: one of the constants above. p_value_of_worse, p_value_of_better: corrected for the suite."""
 
     result: str
-    p_worse: float
-    p_better: float
+    p_value_of_worse: float
+    p_value_of_better: float
 
 
 def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
@@ -115,21 +115,23 @@ def read_suite(
 
     level: chance of a false regression in the whole suite, and likewise of a false improvement.
     """
-    worse = correct([evidence.p_worse for evidence in suite])
-    better = correct([evidence.p_better for evidence in suite])
+    worse = correct([evidence.p_value_of_worse for evidence in suite])
+    better = correct([evidence.p_value_of_better for evidence in suite])
     return [
-        FigureReading(_classify_figure(evidence, p_worse, p_better, level), p_worse, p_better)
-        for evidence, p_worse, p_better in zip(suite, worse, better, strict=True)
+        FigureReading(
+            _classify_figure(evidence, p_value_of_worse, p_value_of_better, level), p_value_of_worse, p_value_of_better
+        )
+        for evidence, p_value_of_worse, p_value_of_better in zip(suite, worse, better, strict=True)
     ]
 
 
-def _classify_figure(evidence: FigureEvidence, p_worse: float, p_better: float, level: float) -> str:
+def _classify_figure(evidence: FigureEvidence, p_value_of_worse: float, p_value_of_better: float, level: float) -> str:
     difference, _low, high = evidence.worse
-    if isnan(p_worse) or isnan(difference):
+    if isnan(p_value_of_worse) or isnan(difference):
         return NO_HISTORY
-    if p_worse <= level and difference >= evidence.least and difference > 0:
+    if p_value_of_worse <= level and difference >= evidence.least and difference > 0:
         return REGRESSION
-    if p_better <= level and -difference >= evidence.least and difference < 0:
+    if p_value_of_better <= level and -difference >= evidence.least and difference < 0:
         return IMPROVEMENT
     return PASS if high < evidence.least or high <= 0 else INCONCLUSIVE
 

@@ -75,9 +75,9 @@ class RevisionClock:
         row = numpy.dtype([("at", "i8"), ("sent", "f8"), ("answered", "f8")])
         own, read = numpy.fromiter(writes, row), numpy.fromiter(probes, row)
         # Each smaller revision is a lower bound, so the latest of their moments is the tightest. Likewise above.
-        at, moment = _sort_versions_with_moments(numpy, (own["at"], read["at"] + 1), (own["sent"], read["sent"]))
+        at, moment = _merge_versions_with_moments(numpy, (own["at"], read["at"] + 1), (own["sent"], read["sent"]))
         self._lower, self._sent = _fast_number_array("q", at), _fast_number_array("d", numpy.maximum.accumulate(moment))
-        at, moment = _sort_versions_with_moments(numpy, (own["at"], read["at"]), (own["answered"], read["answered"]))
+        at, moment = _merge_versions_with_moments(numpy, (own["at"], read["at"]), (own["answered"], read["answered"]))
         self._upper, self._answered = (
             _fast_number_array("q", at),
             _fast_number_array("d", numpy.minimum.accumulate(moment[::-1])[::-1]),
@@ -110,7 +110,7 @@ class RevisionClock:
         return self._answered[place] + self._shift if place < len(self._answered) else inf
 
 
-def _sort_versions_with_moments(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
+def _merge_versions_with_moments(numpy: Any, versions: tuple[Any, Any], moments: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return the versions of both arrays in ascending order, and their moments."""
     at = numpy.concatenate(versions)
     order = numpy.argsort(at, kind="stable")

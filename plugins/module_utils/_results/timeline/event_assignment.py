@@ -43,7 +43,9 @@ class PodReplacements:
         """Return whether an event with these values says that its pod has succeeded or failed."""
         return any(values.get(name) for name in self._ends)
 
-    def settle(self, members: list[int], ended: Callable[[int], bool]) -> dict[int, tuple[int, list[int]]]:
+    def subtract_replaced_pods(
+        self, members: list[int], ended: Callable[[int], bool]
+    ) -> dict[int, tuple[int, list[int]]]:
         """Subtract the replaced pods from ``members``; return row -> (former count, stage bits of those replaced).
 
         ended: whether the workload of a row has ended. A workload that has not ended and lost all of its pods waits for

@@ -60,7 +60,7 @@ def complete_table(reader: EventReader, intervals: IntervalAssignment) -> None:
     none = [0] * len(table)
     for reducer in intervals.reducers:
         if reducer.stage.which == ALL:
-            reducer.only_whole_gangs(reader.members.get(reducer.stage.kind, none))
+            reducer.clear_incomplete_gangs(reader.members.get(reducer.stage.kind, none))
     for row in range(len(table)):
         sent = intervals.inputs.sent.get(table.index[row])
         result = workload_outcome(row, endings, row in reader.deleted, row in reader.seen_own, sent)
@@ -81,7 +81,7 @@ def _discard_replaced(reader: EventReader, intervals: IntervalAssignment, ending
     def ended(row: int) -> bool:
         return row in reader.deleted or any(not isnan(latest[row]) for latest, _outcome in endings)
 
-    for row, (before, lost) in reader.replacements.settle(members, ended).items():
+    for row, (before, lost) in reader.replacements.subtract_replaced_pods(members, ended).items():
         table.pods[row], table.gpus[row] = members[row], table.gpus[row] * members[row] / before
         for bit, reducers in intervals.reducers_of.get(POD, {}).values():
             replaced = sum(1 for bits in lost if bits & bit)

@@ -207,7 +207,7 @@ class StageReducer:
         else:  # our own create was answered: a watch event can only narrow the interval
             first[row], last[row] = max(first[row], earliest), min(last[row], latest)
 
-    def only_whole_gangs(self, members: list[int]) -> None:
+    def clear_incomplete_gangs(self, members: list[int]) -> None:
         """Clear the stage of incomplete gangs: rows in which fewer than ``members`` objects reached it."""
         for row, count in enumerate(self.count or ()):
             if count < members[row]:

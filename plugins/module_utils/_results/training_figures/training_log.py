@@ -277,7 +277,7 @@ class _MissingFiguresDiagnosis:
     line: str = ""
     empty: bool = True
 
-    def see(self, text: str) -> None:
+    def note_error_line(self, text: str) -> None:
         self.empty = False
         if "Traceback (most recent call last)" in text or "OutOfMemoryError" in text:
             self.line = text
@@ -308,7 +308,7 @@ def _parse_log_records(
         text = clean_log_line(raw)
         if not text:
             continue
-        trouble.see(text)
+        trouble.note_error_line(text)
         if "dictionary" in kinds and "{" in text:
             yield from _parse_dictionaries_in_line(text)
         if "table" in kinds:

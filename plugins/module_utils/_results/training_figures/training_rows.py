@@ -195,7 +195,7 @@ def unexpected_figures(written: list[dict[str, Any]], expected: Mapping[str, flo
     ]
 
 
-def describe_unchecked_trainings(written: list[dict[str, Any]]) -> str:
+def describe_unchecked_joint_training(written: list[dict[str, Any]]) -> str:
     """Return how many trainings were not checked for working together, and why; an empty string if all were."""
     reasons = [row["unchecked"] for row in written if "unchecked" in row]
     if not reasons:
@@ -227,7 +227,7 @@ def format_summary_sentence(written: list[dict[str, Any]]) -> str:
     tail = f": median {', '.join(figures)}{remark}" if figures else ""
     reasons = [row["error"] for row in written if row["error"]]
     missing = f" ({formats.format_count(len(reasons), 'log')} without: {reasons[0]})" if reasons else ""
-    doubt = describe_unchecked_trainings(written)
+    doubt = describe_unchecked_joint_training(written)
     doubt = f"; {doubt}" if doubt else ""
     left = [row["left_out"] for row in written if row.get("left_out")]
     doubt += f"; {formats.format_count(len(left), 'log')} without {', '.join(left[0])}: {_RESTARTED}" if left else ""

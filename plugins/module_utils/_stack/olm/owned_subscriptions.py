@@ -156,7 +156,7 @@ class OwnedSearch:
             and resource["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 
-    def extras(self, part: OwnedSubscription) -> list[dict[str, Any]]:
+    def objects_created_by_operator(self, part: OwnedSubscription) -> list[dict[str, Any]]:
         """Return the objects outside of its namespaces that its operator created and does not remove."""
         found = []
         for each in part.creates.objects:

@@ -117,7 +117,9 @@ class OperatorRemoval(OwnedSearch):
         namespaces = []
         for part in parts:
             # Role cleanup keeps the definitions among the extras too, if there are objects of them.
-            extras = [each for each in self.extras(part) if self.spec.crds or each["kind"] != CRD_KIND]
+            extras = [
+                each for each in self.objects_created_by_operator(part) if self.spec.crds or each["kind"] != CRD_KIND
+            ]
             for resource in [*part.csvs, *part.resources, *extras]:
                 # A label on what others own would call the webhooks of their operators, and has no use.
                 if not is_owned(resource):
@@ -160,7 +162,7 @@ class OperatorRemoval(OwnedSearch):
                 *part.csvs,
                 *part.crds,
                 *part.operands,
-                *self.extras(part),
+                *self.objects_created_by_operator(part),
                 *(self.cache.get("Namespace", "", name) for name in dict.fromkeys(spaces)),
                 # Last: without it, a further removal would not find what a killed one has left.
                 part.subscription,
@@ -173,9 +175,9 @@ class OperatorRemoval(OwnedSearch):
                 self._patch_run_label(each, None)
                 self._handed_over.add(each["metadata"]["uid"])
 
-    def extras(self, part: OwnedSubscription) -> list[dict[str, Any]]:
+    def objects_created_by_operator(self, part: OwnedSubscription) -> list[dict[str, Any]]:
         """Return these objects of a part without those that stay for others, with another part that creates them."""
-        return [each for each in super().extras(part) if not self._is_handed_over(each)]
+        return [each for each in super().objects_created_by_operator(part) if not self._is_handed_over(each)]
 
     def _is_handed_over(self, resource: dict[str, Any]) -> bool:
         return resource["metadata"]["uid"] in self._handed_over
@@ -260,7 +262,7 @@ class OperatorRemoval(OwnedSearch):
     def _delete_extras(self, parts: Sequence[OwnedSubscription]) -> None:
         """Delete what operators left behind, after the namespaces, where programs create some of it again."""
         going, provided = [], self._provided()
-        for resource in [resource for part in parts for resource in self.extras(part)]:
+        for resource in [resource for part in parts for resource in self.objects_created_by_operator(part)]:
             is_definition = resource["kind"] == CRD_KIND
             if is_definition and not self.spec.crds:
                 continue

@@ -18,7 +18,7 @@ GIVEN = {"K8S_AUTH_HOST": "https://api.lab.example:6443", "K8S_AUTH_API_KEY": "s
 
 def test_the_token_becomes_a_private_kubeconfig(tmp_path: Path) -> None:
     environment = {**GIVEN, "K8S_AUTH_VERIFY_SSL": "False"}
-    path = awx.export_kubeconfig(environment, tmp_path)
+    path = awx.write_and_set_kubeconfig(environment, tmp_path)
     assert path is not None and environment["KUBECONFIG"] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     access = kubeconfig.load_context_access(path)
@@ -28,14 +28,14 @@ def test_the_token_becomes_a_private_kubeconfig(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verify", ["True", "true", ""])
 def test_certificates_are_verified_unless_the_credential_says_no(verify: str, tmp_path: Path) -> None:
-    path = awx.export_kubeconfig({**GIVEN, "K8S_AUTH_VERIFY_SSL": verify}, tmp_path)
+    path = awx.write_and_set_kubeconfig({**GIVEN, "K8S_AUTH_VERIFY_SSL": verify}, tmp_path)
     assert path is not None and not kubeconfig.load_context_access(path).insecure
 
 
 def test_the_authority_of_the_credential_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     environment = {**GIVEN, "K8S_AUTH_SSL_CA_CERT": "missing.crt"}
-    path = awx.export_kubeconfig(environment, tmp_path / ".")
+    path = awx.write_and_set_kubeconfig(environment, tmp_path / ".")
     assert path is not None
     with pytest.raises(kubeconfig.InputError, match=f"certificate-authority {tmp_path}/missing.crt can't be read"):
         kubeconfig.load_context_access(path)
@@ -49,7 +49,7 @@ def test_without_the_credential_or_beside_a_kubeconfig_nothing_changes(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     before = dict(environment)
-    assert awx.export_kubeconfig(environment, tmp_path) is None
+    assert awx.write_and_set_kubeconfig(environment, tmp_path) is None
     assert environment == before and list(tmp_path.iterdir()) == []
 
 

@@ -36,7 +36,7 @@ def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 500))
 def test_every_stretch_of_a_load_has_the_shares_of_its_templates(weights: list[int], count: int) -> None:
-    chosen = workload_plan.template_shares(weights, count)
+    chosen = workload_plan.template_numbers_by_weight(weights, count)
     assert len(chosen) == count
     whole = sum(weights)
     for index, weight in enumerate(weights):

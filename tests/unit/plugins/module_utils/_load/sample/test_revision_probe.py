@@ -25,11 +25,11 @@ def sound(of: ProbeValidator, at: float, version: int) -> None:
 
 def test_they_count_once_enough_in_a_row_have_fitted() -> None:
     vet, told = vetting()
-    vet.wrote(0.0, 10)
+    vet.take_canary_write(0.0, 10)
     for number in range(1, PROBATION + 3):
         sound(vet, number - 0.5, number * 10 + 5)
         assert len(told) == (0 if number <= PROBATION else number - 1)
-        vet.wrote(float(number), number * 10 + 10)
+        vet.take_canary_write(float(number), number * 10 + 10)
     assert told[0] == (0.5, 0.501, "15") and len(told) == PROBATION + 2
     assert not vet.foreign
 
@@ -37,13 +37,13 @@ def test_they_count_once_enough_in_a_row_have_fitted() -> None:
 def test_one_that_does_not_fit_ends_it_for_good() -> None:
     for version in (9, 20, 10**9):
         vet, told = vetting()
-        vet.wrote(0.0, 10)
+        vet.take_canary_write(0.0, 10)
         sound(vet, 0.5, version)
-        vet.wrote(1.0, 20)
+        vet.take_canary_write(1.0, 20)
         assert vet.foreign
         for number in range(2, 2 * PROBATION):
             sound(vet, number - 0.5, number * 10 + 5)
-            vet.wrote(float(number), number * 10 + 10)
+            vet.take_canary_write(float(number), number * 10 + 10)
         assert told == []
 
 
@@ -51,17 +51,17 @@ def test_without_a_write_before_it_nothing_can_be_said_of_it() -> None:
     vet, told = vetting()
     for _number in range(2 * PROBATION):
         sound(vet, 0.5, 5)
-    vet.wrote(1.0, 20)
+    vet.take_canary_write(1.0, 20)
     assert told == [] and not vet.foreign
 
 
 def test_a_write_that_was_under_way_while_it_was_asked_does_not_bound_it() -> None:
     vet, told = vetting()
-    vet.wrote(0.0, 10)
+    vet.take_canary_write(0.0, 10)
     sound(vet, 1.0, 25)
-    vet.wrote(0.9, 20)  # sent before the sounding, committed before it too
+    vet.take_canary_write(0.9, 20)  # sent before the sounding, committed before it too
     assert not vet.foreign
-    vet.wrote(2.0, 30)
+    vet.take_canary_write(2.0, 30)
     assert not vet.foreign and told == []
 
 
@@ -78,7 +78,7 @@ def test_of_one_etcd_all_fit_and_are_told_in_order(steps: list[tuple[bool, int, 
         revision += after
         now += 0.002
         if is_write:
-            vet.wrote(sent, seen)
+            vet.take_canary_write(sent, seen)
         else:
             vet.probed(sent, now, seen, above)
             asked += 1

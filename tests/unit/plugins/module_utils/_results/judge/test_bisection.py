@@ -78,7 +78,9 @@ def test_a_bound_that_is_too_low_says_nothing() -> None:
     end = bisection.next_value(plan(6), [*low, BisectionMeasurement(2, None, 1.2)], 0.0)
     assert isinstance(end, BisectionEnd) and "only a bound of latency_p95, too low" in end.why
     both = [BisectionMeasurement(index, None, 9.0) for index in (0, 5)]
-    assert bisection.use_bounds(plan(6), both) == both, "of two bounds none is known to be the lower"
+    assert bisection.fill_figures_from_lower_bounds(plan(6), both) == both, (
+        "of two bounds none is known to be the lower"
+    )
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ def download(name: str, downloaded: int) -> dict[str, Any]:
 
 
 def test_images_come_before_downloads_and_each_is_there_once(tmp_path: Path) -> None:
-    assert run_facts.prepared_rows(tmp_path) == []
+    assert run_facts.preload_and_download_rows(tmp_path) == []
     tiny, rows = download("tiny", 3 * 2**20), download("rows.json", 0)
     step(tmp_path, "004__storage__present", "downloads.json", {"claim": "x/models", "downloads": [tiny, rows]})
     step(tmp_path, "006__storage__present", "downloads.json", {"claim": "x/models", "downloads": [download("tiny", 0)]})
@@ -32,7 +32,7 @@ def test_images_come_before_downloads_and_each_is_there_once(tmp_path: Path) -> 
     step(tmp_path, "003__image_preload__main", "image_pulls.json", {"image": "localhost/x:1", "nodes": nodes})
     (tmp_path / "007__storage__present").mkdir()
     (tmp_path / "007__storage__present" / "downloads.json").write_text("half")
-    assert run_facts.prepared_rows(tmp_path) == [
+    assert run_facts.preload_and_download_rows(tmp_path) == [
         ("localhost/x:1", "pulled in up to 2.0 s on 1 node, there already on 1 node"),
         ("tiny", "3.0 MiB in 0.50 s, sha256 abababababab…, from http://files/tiny"),
         ("rows.json", "3.0 MiB there already, sha256 abababababab…, from http://files/rows.json"),

@@ -25,21 +25,21 @@ def test_a_pod_that_was_deleted_and_made_again_is_no_member() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [3, 2]
     replaced.see(SeenObject(0, 1), "DELETED")
     replaced.see(SeenObject(1, 3), "DELETED")  # it had succeeded: nothing came to nothing
-    assert replaced.settle(members, lambda _row: True) == {0: (3, [1])}
+    assert replaced.subtract_replaced_pods(members, lambda _row: True) == {0: (3, [1])}
     assert members == [2, 2]
 
 
 def test_a_gang_that_ended_without_its_pods_keeps_them() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [1]
     replaced.see(SeenObject(0, 1), "DELETED")
-    assert replaced.settle(members, lambda _row: True) == {}
+    assert replaced.subtract_replaced_pods(members, lambda _row: True) == {}
     assert members == [1]
 
 
 def test_of_a_gang_that_waits_for_new_pods_none_got_anywhere() -> None:
     replaced, members = PodReplacements(KINDS, KNOWN), [1]
     replaced.see(SeenObject(0, 1), "DELETED")
-    assert replaced.settle(members, lambda _row: False) == {0: (1, [1])}
+    assert replaced.subtract_replaced_pods(members, lambda _row: False) == {0: (1, [1])}
     assert members == [1]
 
 

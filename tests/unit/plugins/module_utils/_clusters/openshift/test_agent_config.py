@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import bare_metal_hosts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import agent_config
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def machine(number: int, role: str = "master", **more: Any) -> bare_metal_hosts.BareMetalHost:
+def machine(number: int, role: str = "master", **more: Any) -> agent_config.BareMetalHost:
     macs = {f"em{nic}": f"02:11:22:33:{number:02x}:0{nic}" for nic in (1, 2)}
     variables = {
         "quads_macs": macs,
@@ -33,7 +33,7 @@ def machine(number: int, role: str = "master", **more: Any) -> bare_metal_hosts.
         "bmc_user": "quads",
         **more,
     }
-    return bare_metal_hosts.read_host_from_inventory(
+    return agent_config.read_host_from_inventory(
         f"s01-h{number:02d}-000-r650.lab.example.com", role, variables, SETTINGS
     )
 
@@ -46,7 +46,7 @@ def test_every_machine_gets_its_address_network_and_disk() -> None:
         machine(3),
         machine(4, "worker"),
     ]
-    config = bare_metal_hosts.agent_config(machines, settings, "perf")
+    config = agent_config.build_agent_config(machines, settings, "perf")
     assert config["rendezvousIP"] == "198.18.0.4" and config["additionalNTPSources"] == ["198.18.0.1"]
     first, second = config["hosts"][0], config["hosts"][1]
     assert first["hostname"] == "s01-h01-000-r650" and first["rootDeviceHints"] == {"deviceName": "/dev/sda"}
@@ -63,8 +63,8 @@ def test_every_machine_gets_its_address_network_and_disk() -> None:
 def test_without_addresses_machines_ask_dhcp_and_the_rendezvous_must_be_told() -> None:
     settings = {name: value for name, value in SETTINGS.items() if name != "cluster_agent_first_address"}
     with pytest.raises(InputError, match="cluster_agent_rendezvous_ip is required"):
-        bare_metal_hosts.agent_config([machine(1)], settings, "perf")
-    config = bare_metal_hosts.agent_config(
+        agent_config.build_agent_config([machine(1)], settings, "perf")
+    config = agent_config.build_agent_config(
         [machine(1)], {**settings, "cluster_agent_rendezvous_ip": "198.18.0.9"}, "perf"
     )
     network = config["hosts"][0]["networkConfig"]
@@ -73,14 +73,14 @@ def test_without_addresses_machines_ask_dhcp_and_the_rendezvous_must_be_told() -
 
 def test_a_machine_s_own_network_is_taken_as_it_is() -> None:
     own = {"interfaces": [{"name": "bond0", "type": "bond", "state": "up"}]}
-    config = bare_metal_hosts.agent_config([machine(1, cluster_agent_network_config=own)], SETTINGS, "perf")
+    config = agent_config.build_agent_config([machine(1, cluster_agent_network_config=own)], SETTINGS, "perf")
     assert config["hosts"][0]["networkConfig"] == own
 
 
 def test_a_model_says_which_interface_and_disk() -> None:
     models = {"r650": {"interface": "1", "root_device": {"model": "PERC"}}}
     settings = {**SETTINGS, "cluster_agent_models": models}
-    one = bare_metal_hosts.read_host_from_inventory(
+    one = agent_config.read_host_from_inventory(
         "a", "master", {"macs": {"x": "02:00:00:00:00:01", "y": "02:00:00:00:00:02"}, "model": "R650"}, settings
     )
     assert one.interface == "y" and one.root_device == {"model": "PERC"}
@@ -107,19 +107,19 @@ def test_a_model_says_which_interface_and_disk() -> None:
 )
 def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bare_metal_hosts.read_host_from_inventory("a", "master", variables, settings)
+        agent_config.read_host_from_inventory("a", "master", variables, settings)
 
 
 @pytest.mark.parametrize(("masters", "workers"), [(0, 3), (2, 0), (1, 1), (6, 0)])
 def test_a_set_of_machines_that_is_no_cluster_is_refused(masters: int, workers: int) -> None:
     machines = [machine(at) for at in range(masters)] + [machine(20 + at, "worker") for at in range(workers)]
     with pytest.raises(InputError, match=f"{masters} control plane machines and {workers} workers do not"):
-        bare_metal_hosts.check_set(machines)
+        agent_config.check_set(machines)
 
 
 def test_two_machines_with_one_mac_are_refused() -> None:
     with pytest.raises(InputError, match="two machines have the MAC address 02:11:22:33:01:02"):
-        bare_metal_hosts.check_set([machine(1), machine(1), machine(2)])
+        agent_config.check_set([machine(1), machine(1), machine(2)])
 
 
 @given(
@@ -129,7 +129,7 @@ def test_two_machines_with_one_mac_are_refused() -> None:
 def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], first: int) -> None:
     machines = [machine(at, cluster_agent_address=f"198.18.0.{one}" if one else "") for at, one in enumerate(own)]
     settings = {**SETTINGS, "cluster_agent_first_address": f"198.18.0.{first}"}
-    found = list(bare_metal_hosts.assign_addresses(machines, settings).values())
+    found = list(agent_config.assign_addresses(machines, settings).values())
     assert len(set(found)) == len(found) == len(own)
     network = ipaddress.ip_network("198.18.0.0/24")
     assert all(ipaddress.ip_address(one) in network for one in found)
@@ -138,9 +138,9 @@ def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], 
 
 def test_addresses_outside_the_network_and_given_twice_are_refused() -> None:
     with pytest.raises(InputError, match="198.19.0.9 is not in 198.18.0.0/24"):
-        bare_metal_hosts.assign_addresses([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
+        agent_config.assign_addresses([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
     twice = [machine(at, cluster_agent_address="198.18.0.9") for at in (1, 2)]
     with pytest.raises(InputError, match="two machines have the address 198.18.0.9"):
-        bare_metal_hosts.assign_addresses(twice, SETTINGS)
+        agent_config.assign_addresses(twice, SETTINGS)
     with pytest.raises(InputError, match="only IPv4 is supported"):
-        bare_metal_hosts.assign_addresses([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})
+        agent_config.assign_addresses([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})

@@ -168,7 +168,7 @@ def assign_addresses(machines: Sequence[BareMetalHost], settings: Mapping[str, A
     return addresses
 
 
-def agent_config(machines: Sequence[BareMetalHost], settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def build_agent_config(machines: Sequence[BareMetalHost], settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return agent-config.yaml: the rendezvous host and, for every machine, NMState and root device.
 
     The rendezvous host is the first control plane machine, unless cluster_agent_rendezvous_ip names another's address.
