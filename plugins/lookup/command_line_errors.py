@@ -22,6 +22,12 @@ options:
     required: true
     type: list
     elements: str
+  role:
+    description:
+      - The role that the playbook calls. A variable that is the end of one of its settings, or of one of role
+        P(perfscale.seatrial.cluster#role), such as C(project) of C(doctor_project), is an error, too.
+    type: str
+    default: ''
 """
 
 EXAMPLES = r"""
@@ -66,6 +72,10 @@ class LookupModule(LookupBase):
             and not any(catalogue.is_presets(name, role) for role in catalogue.roles)
             and not any(name.startswith(f"{role}_") and len(role) > len(catalogue.role_of(name)) for role in others)
         ]
+        role = str(kwargs.get("role") or "")
+        for name, setting in ((name, f"{prefix}_{name}") for name in names for prefix in (role, "cluster") if role):
+            if name not in catalogue.settings and setting in catalogue.settings:
+                return [f"-e: unknown setting '{name}' (did you mean '{setting}'?)"]
         try:
             catalogue.check_names(names, "", "-e", known=terms)
         except InputError as error:

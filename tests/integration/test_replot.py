@@ -103,6 +103,9 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
         ([], "-e source= is required"),
         (["-e", "source=/nowhere"], "source /nowhere: no such file or directory"),
         (["-e", "source=https://127.0.0.1:9/x.tar"], "https://127.0.0.1:9/x.tar cannot be fetched: Connection refused"),
+        (["-e", "source=/nowhere", "-e", "head=x"], "-e head= and -e tail= take a number of workloads"),
+        (["-e", "source=/nowhere", "-e", "tail=-3"], "-e head= and -e tail= take a number of workloads"),
+        (["-e", "source=/nowhere", "-e", "skip_errors=maybe"], "-e skip_errors= takes true or false"),
     ],
 )
 def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from . import disk_reserve
 from .errors import SeatrialError
 from .signals import exit_with_parent
 from .step_files import Step
@@ -83,6 +84,14 @@ NEW_CLUSTER: dict[str, Any] = {
 BUNDLE: dict[str, Any] = {"bundle": {"type": "path"}}
 
 
+def _unexpected_error(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in disk_reserve.FULL:
+        where = f": {error.filename} can't be written" if error.filename else ""
+        return f"no space left on device, a disk of this machine is full{where}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"an error in this module: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+
+
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
     """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.
 
@@ -95,11 +104,10 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
     except SeatrialError as error:
         step.log(f"failed: {error}")
         module.fail_json(msg=str(error), error=error.cause, **getattr(error, "facts", {}))
-    except Exception as error:  # an error of ours: the result stays readable, and the log has the rest
-        step.log(f"failed: {traceback.format_exc()}")
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        module.fail_json(msg=f"an error in this module: {what}", error=type(error).__name__)
+    except Exception as error:  # an error of ours, or a full disk: the result stays readable, and the log has the rest
+        with suppress(OSError):
+            step.log(f"failed: {traceback.format_exc()}")
+        module.fail_json(msg=_unexpected_error(error), error=type(error).__name__)
     for warning in result.get("warnings", ()):  # ansible-core 2.23 accepts them in no other way
         module.warn(warning)
     module.exit_json(**{key: value for key, value in result.items() if key != "warnings"})

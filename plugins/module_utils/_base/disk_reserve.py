@@ -23,7 +23,8 @@ NAME = ".seatrial-reserve"
 #: More than the documents, step directories and the log of a session that gives back.
 SIZE = 4 * 2**20
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: Numbers of errors of a full disk.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: A document is at most this many folders below the run directory.
 _LEVELS = 3
 
@@ -58,7 +59,7 @@ def write_with_reserve(path: Path, write: Callable[[], Result]) -> Result:
     try:
         return write()
     except OSError as error:
-        if error.errno not in _FULL or not free_reserved_space(path):
+        if error.errno not in FULL or not free_reserved_space(path):
             raise
     return write()
 

@@ -168,7 +168,8 @@ class SettingsSession:
         effective = self.context.effective(request)
         checked = self._check(request, effective, chosen, None)
         show_settings(self.context, effective, request, self._given_secrets(), self.say)
-        for line in [*self.context.replaced(request), *checked.warnings_of_unused_settings()]:
+        names = self.context.ineffective_names()
+        for line in [*names, *self.context.replaced(request), *checked.warnings_of_unused_settings()]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
             show_points(self.context, effective, self.say)

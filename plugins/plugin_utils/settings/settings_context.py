@@ -32,7 +32,7 @@ from . import (
     settings_layers,
 )
 from .setting_templates import Render, looks_like_template, mark_unsafe
-from .settings_catalogue import RESERVED, Catalogue
+from .settings_catalogue import RESERVED, RESERVED_VARIABLES, Catalogue
 from .settings_layers import (
     RequestedSettings,
     SettingsError,
@@ -340,6 +340,16 @@ class SettingsContext:
         return preset_definitions.replaced_presets(
             preset_definitions.presets_of_project(self.variables, self.project), request.presets_to_apply()
         )
+
+    def ineffective_names(self) -> list[str]:
+        """Return a sentence for each name in ``-e`` that is the end of a setting's: only templates see its value."""
+        others = [name for name in self.extra if name not in (*self.catalogue.settings, *RESERVED_VARIABLES)]
+        meant = [(name, f"{role}_{name}") for name in others for role in (self.project, "cluster")]
+        return [
+            f"-e {name} is no setting, so only a template that names it sees it (did you mean '{setting}'?)"
+            for name, setting in meant
+            if setting in self.catalogue.settings
+        ]
 
     def check_names(self) -> None:
         """Raise InputError for an unknown name in ``-e``, and for a part without a name."""

@@ -31,6 +31,23 @@ def test_a_mistyped_variable_is_told_with_the_nearest_one(
     assert len(found) == bool(error) and error in "".join(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "role", "error"),
+    [
+        ("project", "doctor", "unknown setting 'project' (did you mean 'doctor_project'?)"),
+        ("kubeconfig", "doctor", "unknown setting 'kubeconfig' (did you mean 'cluster_kubeconfig'?)"),
+        ("my_variable", "doctor", ""),
+        ("project", "", ""),
+    ],
+)
+def test_the_end_of_a_settings_name_is_told_to_a_playbook_of_one_role(
+    monkeypatch: pytest.MonkeyPatch, name: str, role: str, error: str
+) -> None:
+    monkeypatch.setattr(command_line_errors, "load_extra_vars", lambda _loader: {name: "x"})
+    found = command_line_errors.LookupModule().run([], role=role)
+    assert len(found) == bool(error) and error in "".join(found)
+
+
 def test_a_setting_of_a_role_of_an_installed_collection_is_accepted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -4,9 +4,15 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+
+
+class Failed(Exception):
+    """The module has failed; its argument is the result."""
 
 
 class EndingModule:
@@ -21,6 +27,9 @@ class EndingModule:
     def warn(self, warning: str) -> None:
         self.warned.append(warning)
 
+    def fail_json(self, **result: Any) -> None:
+        raise Failed(result)
+
     def exit_json(self, **result: Any) -> None:
         self.result = result
 
@@ -29,3 +38,25 @@ def test_warnings_of_a_result_are_given_one_by_one() -> None:
     module = EndingModule()
     ansible_module.run(module, lambda step: {"changed": True, "warnings": ["the first", "the second"]})
     assert (module.warned, module.result) == (["the first", "the second"], {"changed": True})
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space"), "no space left on device, a disk of this machine is full"),
+        (
+            OSError(errno.EDQUOT, "Quota", "/runs/a/timeline.jsonl"),
+            "no space left on device, a disk of this machine is full: /runs/a/timeline.jsonl can't be written",
+        ),
+        (OSError(errno.EIO, "Input/output error"), "an error in this module: OSError: [Errno 5] Input/output error "),
+        (KeyError("about"), "an error in this module: KeyError: 'about' (test_ansible_module.py:"),
+    ],
+)
+def test_a_full_disk_is_one_sentence_and_another_error_has_its_place(error: Exception, message: str) -> None:
+    def work(_step: object) -> dict[str, Any]:
+        raise error
+
+    with pytest.raises(Failed) as failed:
+        ansible_module.run(EndingModule(), work)
+    assert failed.value.args[0]["msg"].startswith(message)
+    assert failed.value.args[0]["error"] == type(error).__name__

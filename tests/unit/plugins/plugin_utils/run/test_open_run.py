@@ -74,6 +74,17 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
     assert f"Run {result['run_id']} in {directory}" in lines(one)
 
 
+def test_the_end_of_a_settings_name_is_warned_about(tmp_path: Path) -> None:
+    given = {"preset": "small", "kubeconfig": "/k", "count": 3, "fine_tuning_rate": 1.0, "own_thing": 1}
+    one = session(tmp_path, ["settings"], given)
+    one.begin()
+    warned = [line for line in lines(one) if "is no setting" in line]
+    assert [line.partition("(")[2] for line in warned] == [
+        "did you mean 'cluster_kubeconfig'?)",
+        "did you mean 'fine_tuning_count'?)",
+    ]
+
+
 def test_an_inventory_that_is_not_there_is_refused_except_to_give_back(tmp_path: Path) -> None:
     (tmp_path / "my_lab").mkdir()
     wrong = str(tmp_path / "my_lba")

@@ -62,6 +62,20 @@ class Page(HTMLParser):
         return " ".join(self.text.split())
 
 
+def test_a_known_cause_is_shown_with_and_without_what_its_evidence_is_about(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=4, training=False), {})])
+    (top / "FAILURES").write_text("[Errno 28] No space left on device\n")
+    everything(top, definitions)
+    evidence = {"file": "FAILURES", "line": 1, "text": EVIL}
+    finding = {"signature": "disk_full", "title": EVIL, "fault": "lab", "remedy": "Free space.", "count": 2}
+    finding |= {"places": ["errors"], "points": [], "past_runs": 0, "first_seen": None}
+    finding["evidence"] = [evidence, {**evidence, "line": 2, "about": "phase test"}]
+    past = {"runs": 0, "signatures": {}}
+    files.write_json(top / "findings.json", {"schema": "findings/1", "findings": [finding], "past": past})
+    page = Page(Path(write_report.write_report(str(top), str(TEMPLATE))["path"]))
+    assert f"FAILURES:1: {EVIL} FAILURES:2: phase test: {EVIL}" in page.words and not page.of("script")
+
+
 def everything(top, definitions):
     write_timeline(str(top))
     write_kpis(str(top), [definitions])
