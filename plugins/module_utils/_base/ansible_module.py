@@ -17,7 +17,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from . import disk_reserve
-from .errors import SeatrialError
+from .errors import SeatrialError, readable_message
 from .signals import exit_with_parent
 from .step_files import Step
 
@@ -89,7 +89,8 @@ def _unexpected_error(error: Exception) -> str:
         where = f": {error.filename} can't be written" if error.filename else ""
         return f"no space left on device, a disk of this machine is full{where}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"an error in this module: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+    what = f"{type(error).__name__}: {readable_message(error)}"
+    return f"an error in this module: {what} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
@@ -103,7 +104,7 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
             result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
-        module.fail_json(msg=str(error), error=error.cause, **getattr(error, "facts", {}))
+        module.fail_json(msg=readable_message(error), error=error.cause, **getattr(error, "facts", {}))
     except Exception as error:  # an error of ours, or a full disk: the result stays readable, and the log has the rest
         with suppress(OSError):
             step.log(f"failed: {traceback.format_exc()}")

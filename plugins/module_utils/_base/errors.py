@@ -83,6 +83,17 @@ class DataError(SeatrialError):
     """A file of a run directory is missing, truncated or of an unknown schema version."""
 
 
+#: Letters of a message that are shown of its begin, and of its end, where a remedy and the source of a value are.
+_BEGIN, _END = 3000, 1000
+
+
+def readable_message(error: object) -> str:
+    """Return the message of an error, without the middle of one that repeats a value of millions of letters."""
+    text = str(error)
+    left_out = len(text) - _BEGIN - _END
+    return text if left_out <= 0 else f"{text[:_BEGIN]} … ({left_out:,} letters) … {text[-_END:]}"
+
+
 def suggest_similar_name(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the name most similar to ``name``, or an empty string.
 

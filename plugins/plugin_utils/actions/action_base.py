@@ -19,7 +19,11 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    SeatrialError,
+    readable_message,
+)
 
 
 class BadInput(AnsibleActionFail):
@@ -42,9 +46,10 @@ def ansible_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise BadInput(str(error), result={"error": error.cause}) from error
+        raise BadInput(readable_message(error), result={"error": error.cause}) from error
     except SeatrialError as error:
-        raise AnsibleActionFail(str(error), result={"error": error.cause}) from error
+        # Without the cause, whose message Ansible would add.
+        raise AnsibleActionFail(readable_message(error), result={"error": error.cause}) from None
 
 
 class SeatrialAction(ActionBase):

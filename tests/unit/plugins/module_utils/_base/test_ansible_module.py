@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 
 class Failed(Exception):
@@ -60,3 +61,14 @@ def test_a_full_disk_is_one_sentence_and_another_error_has_its_place(error: Exce
         ansible_module.run(EndingModule(), work)
     assert failed.value.args[0]["msg"].startswith(message)
     assert failed.value.args[0]["error"] == type(error).__name__
+
+
+def test_a_message_that_repeats_a_giant_value_is_shown_without_its_middle() -> None:
+    def work(_step: object) -> dict[str, Any]:
+        raise InputError(f"namespace: '{'a' * 30_000_000}' can't be the name of a namespace (set by -e)")
+
+    with pytest.raises(Failed) as failed:
+        ansible_module.run(EndingModule(), work)
+    message = failed.value.args[0]["msg"]
+    assert message.startswith("namespace: 'aaa") and message.endswith("can't be the name of a namespace (set by -e)")
+    assert len(message) < 5000

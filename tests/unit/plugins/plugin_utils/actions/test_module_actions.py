@@ -10,7 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_actions
+from ansible.errors import AnsibleActionFail
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base, module_actions
 
 
 class Action(module_actions.InPlaceAction):
@@ -74,3 +76,10 @@ def test_ansible_packs_nothing_for_a_module_that_runs_in_a_fork(tmp_path: Path) 
     )
     assert "no-run" in done.stdout, done.stdout + done.stderr
     assert not list((tmp_path / "kept").glob("*/*runai_files*"))
+
+
+@pytest.mark.parametrize("error", [InputError, DataError])
+def test_an_error_that_repeats_a_giant_value_is_shown_without_its_middle(error: type[Exception]) -> None:
+    with pytest.raises(AnsibleActionFail) as failed, action_base.ansible_errors():
+        raise error(f"'{'a' * 10_000_000}' is too long (set by -e)")
+    assert len(str(failed.value)) < 5000 and str(failed.value).endswith("is too long (set by -e)")
