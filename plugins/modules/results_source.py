@@ -51,6 +51,12 @@ options:
     description: Whether to use directories with timelines in place instead of copying them.
     type: bool
     default: false
+  settings:
+    description:
+      - Settings of the points that are replaced in the copies, such as limits of KPIs. They must be of the evaluation,
+        because the others say what was measured.
+    type: dict
+    default: {}
 seealso:
   - module: perfscale.seatrial.results
   - module: perfscale.seatrial.results_compare
@@ -111,6 +117,7 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "suffix": {"type": "str", "default": "-replot"},
             "keep_directories": {"type": "bool", "default": False},
+            "settings": {"type": "dict", "default": {}},
             **export_run.S3_OPTIONS,
         },
         required_together=[("access_key", "secret_key")],
@@ -128,6 +135,8 @@ def main() -> None:
                 source, Path(params["dest"]), download, params["ca_file"] or "", params["suffix"]
             )
             run = run_reader.read_run_directory(fetched.path)
+            if kept is None:
+                fetch_run.replace_settings_of_points(run, params["settings"])
             if run.record and kept is None:
                 note = {"source": source, "at": format_utc_timestamp(), "migrated": fetched.migrated}
                 files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": note})

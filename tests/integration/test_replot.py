@@ -106,6 +106,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
         (["-e", "source=/nowhere", "-e", "head=x"], "-e head= and -e tail= take a number of workloads"),
         (["-e", "source=/nowhere", "-e", "tail=-3"], "-e head= and -e tail= take a number of workloads"),
         (["-e", "source=/nowhere", "-e", "skip_errors=maybe"], "-e skip_errors= takes true or false"),
+        (["-e", "source=/nowhere", "-e", "results_limits=3"], "results_limits and serving_slo are dictionaries"),
     ],
 )
 def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, tmp_path: Path) -> None:
@@ -113,6 +114,21 @@ def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, t
     assert done.code != 0
     assert message in done.flat()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_answer_and_lateness_of_a_replot_replace_those_of_the_run(tmp_path: Path) -> None:
+    source = measured(write_run(tmp_path / NAME, [(World(count=20, rate=4), {})]))
+    given = {"results_limits": {"makespan": {"max": 0.5}}, "results_answer": "makespan", "workload_max_lateness": 5}
+    done = play("-e", f"source={source}", "-e", json.dumps(given), artifacts=tmp_path / "artifacts", project="replot")
+    assert done.code == 0, done.output[-4000:]
+    (top,) = (tmp_path / "artifacts").iterdir()
+    verdict = files.read_json(top / "verdict.json")
+    assert verdict["verdict"] == "regression" and verdict["answer"][0].startswith("Makespan")
+    (makespan,) = [kpi for kpi in verdict["kpis"] if kpi["name"] == "makespan"]
+    assert (makespan["limit"]["result"], makespan["limit"]["max"]) == ("outside", 0.5)
+    assert files.read_yaml(top / "points" / "000" / "settings.yml")["workload_max_lateness"] == 5.0
+    assert files.read_yaml(top / "provenance.yml")["settings"]["results_answer"][-1]["source"] == "replot"
+    assert "makespan" not in str(files.read_yaml(source / "provenance.yml")), "the source stays as it is"
 
 
 def test_a_run_of_a_newer_version_is_refused(cut: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from . import schema_migration
-from .run_reader import FOREIGN, has_foreign_files
+from .run_reader import FOREIGN, Run, has_foreign_files
 from .unpack_archive import ARCHIVES, MOST_BYTES, unpack_archive
 
 #: The files to copy; all others are written again or are useless without a cluster.
@@ -117,6 +117,24 @@ def _mark_clusters_released(folder: Path) -> None:
             for host, record in clusters.items()
         }
         files.write_yaml(path, {**document, "clusters": released})
+
+
+def replace_settings_of_points(run: Run, settings: Mapping[str, Any]) -> None:
+    """Write other settings of the evaluation into a copied run, with their source; without any, change nothing.
+
+    Args:
+        run: The copy.
+        settings: Name -> value.
+    """
+    if not settings:
+        return
+    for point in run.points:
+        files.write_yaml(point.folder / "settings.yml", {**(point.all_settings or {}), **settings})
+    changes = {
+        name: [*run.provenance.get(name, ()), {"source": "replot", "value": settings[name]}] for name in settings
+    }
+    document = {"schema": "provenance/1", "settings": {**run.provenance, **changes}}
+    files.write_yaml(run.top / "provenance.yml", document, "provenance/1")
 
 
 def directory_if_timelines_complete(source: str) -> FetchedRun | None:

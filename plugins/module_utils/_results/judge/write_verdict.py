@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    SeatrialError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
     Result,
@@ -161,6 +165,7 @@ def write_verdict(
         raw = own if isinstance(own, Mapping) else default
         of_points[point.number] = limits.parse_kpi_limits(raw, [*(point.kpis or []), *defined])
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
+    warnings += _unknown_answer(run.points)
     store = KeptRuns(run.top, run.session) if run.repeats and past.sources else None
     history = collect_past_runs(run, past, store=store) if past.sources else None
     verdict = judge_run.judge_whole_run(run, read_timelines_by_point(run, warnings), filled, foreign, labels, history)
@@ -181,6 +186,20 @@ def write_verdict(
         "warnings": warnings,
         "summary": overall_verdict.first_reason(verdict),
     }
+
+
+def _unknown_answer(points: Sequence[Point]) -> list[str]:
+    """Return a sentence on each KPI that is to answer the question of the run, and that none of its points has.
+
+    A run checks the name before it begins; a replot can do so only now.
+    """
+    names = sorted({kpi["name"] for point in points for kpi in point.kpis or ()})
+    named = {str((point.all_settings or {}).get(kpi_definitions.NAMED_ANSWER) or "") for point in points}
+    return [
+        f"{kpi_definitions.NAMED_ANSWER}: the run has no KPI '{name}'{suggest_similar_name(name, names)}"
+        for name in sorted(named - {"", *names})
+        if names
+    ]
 
 
 def write_findings(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 from run_directory import World, write_run
 
 NAME = "fine_tuning-light-t1121-abcdef"
@@ -195,3 +195,15 @@ def test_a_damaged_record_of_clusters_is_named_by_its_place_in_the_source(run, t
     (copy / "cluster.yml").write_text("a: [")
     with pytest.raises(DataError, match=f"^{copy}/cluster.yml: not readable"):
         fetch_run.fetch_run_directory(str(copy), tmp_path / "out")
+
+
+def test_settings_of_a_copy_are_replaced_with_their_source(run, tmp_path):
+    copied = run_reader.read_run_directory(fetch_run.fetch_run_directory(str(run), tmp_path).path)
+    before = contents(copied.top)
+    fetch_run.replace_settings_of_points(copied, {})
+    assert contents(copied.top) == before
+    fetch_run.replace_settings_of_points(copied, {"results_answer": "makespan"})
+    read = run_reader.read_run_directory(copied.top)
+    assert read.points[0].all_settings == {**(copied.points[0].all_settings or {}), "results_answer": "makespan"}
+    assert read.provenance["results_answer"][-1] == {"source": "replot", "value": "makespan"}
+    assert read.missing == copied.missing

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import answer_document
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import (
+    answer_document,
+    write_verdict,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from run_directory import World, write_run
 
+DEFINITIONS = Path(__file__).parents[6] / "roles/results/files/kpis/workload.yml"
 RECORD = {"id": "t1126-aaaaaa", "project": "fine_tuning", "presets": ["light"], "status": "passed"}
 
 
@@ -75,3 +82,17 @@ def test_readings_and_addresses_are_those_of_the_run() -> None:
     figure = result["points"][0]["figures"]["makespan"]
     assert (figure["reading"], figure["limit"], result["links"]) == ("regression", "within", {"s3": "s3://b/one"})
     assert result["reasons"] == ["makespan (point 001): slower"]
+
+
+def test_an_answer_that_no_point_has_is_told_with_the_nearest(tmp_path: Path) -> None:
+    top = write_run(tmp_path / "run", [(World(count=3, run_for=2.0), {})])
+    write_timeline(str(top))
+    write_kpis(str(top), [str(DEFINITIONS)])
+    path = top / "points" / "000" / "settings.yml"
+    files.write_yaml(path, {"results_answer": "makespam"})
+    assert (
+        "results_answer: the run has no KPI 'makespam' (did you mean 'makespan'?)"
+        in write_verdict(str(top), 0.1)["warnings"]
+    )
+    files.write_yaml(path, {"results_answer": "makespan"})
+    assert write_verdict(str(top), 0.1)["warnings"] == []
