@@ -70,7 +70,10 @@ def test_assignments_in_a_text_are_masked(text, masked):
     assert secret_names.mask_assignments(text) == masked
 
 
-@pytest.mark.parametrize("name", [*secret_names._SECRET_WORDS, *map("_".join, secret_names._SECRET_PAIRS)])
+NAMES = sorted([*secret_names._SECRET_WORDS, *map("_".join, secret_names._SECRET_PAIRS)])
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", ["{}={}", "MY_{}: {}", '{{"{}" : "{}"}}', "a.{}_={}", r"\"{}\": \"{}\""])
 def test_every_name_of_a_secret_is_masked_where_it_is_assigned(name, form):
     for spelled in (name, name.upper()):
