@@ -24,6 +24,10 @@ def boot_id() -> str:
         return ""
 
 
+#: Readings of which the closest anchors a clock.
+_ATTEMPTS = 5
+
+
 def boot_clock() -> float:
     """Return the seconds since this machine was booted, including time asleep where the system supports it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
@@ -40,8 +44,10 @@ class MonotonicWallClock:
 
     @classmethod
     def start(cls) -> MonotonicWallClock:
-        """Anchor a clock now."""
-        return cls(time.time(), time.monotonic(), boot_id())
+        """Anchor a clock now, by the closest of a few readings of both clocks: any of them may be interrupted."""
+        readings = [(time.monotonic(), time.time(), time.monotonic()) for _attempt in range(_ATTEMPTS)]
+        before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
+        return cls(wall, before + (after - before) / 2, boot_id())
 
     @classmethod
     def resume(cls, anchor: dict[str, Any]) -> MonotonicWallClock:
