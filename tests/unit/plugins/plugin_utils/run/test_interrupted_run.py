@@ -157,6 +157,7 @@ STUCK = """
 import multiprocessing, os, pathlib, signal, sys, time
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests with nohup ignores it
 watch = interrupted_run.RunWatch(print, take_over=1.0)
 watch.install()
 watch.note(interrupted_run.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
@@ -193,8 +194,11 @@ def test_a_thread_ends_the_run_if_ansible_waits_for_ever(number: signal.Signals,
     with subprocess.Popen(command, env=IMPORTS, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         worker = int(process.stdout.readline().split()[1])
-        process.send_signal(number)
-        said, _none = process.communicate(timeout=120)
+        try:
+            process.send_signal(number)
+            said, _none = process.communicate(timeout=120)
+        finally:
+            process.kill()  # otherwise a failure waits for it
     assert process.returncode == interrupted_run.INTERRUPTED
     assert "Ansible has not ended" in said and said.splitlines()[-1] == "  give back THE COMMAND"
     assert processes.start_ticks_of(worker) is None
