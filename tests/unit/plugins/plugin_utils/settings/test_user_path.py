@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,4 +68,5 @@ def test_the_rehearsal_cluster_gets_the_folders_that_its_user_meant(here: Path) 
     given = {"name": "x", "data_dir": "data", "binaries_dir": "", "binaries": {"etcd": "bin/etcd"}}
     found = ActionModule.prepare(object.__new__(ActionModule), given, {})
     found.pop("components_dir")
-    assert found == {**given, "data_dir": f"{here}/data", "binaries": {"etcd": f"{here}/bin/etcd"}}
+    known = {"data_dir": f"{here}/data", "binaries": {"etcd": f"{here}/bin/etcd"}, "user_pid": os.getppid()}
+    assert found == {**given, **known}
