@@ -98,6 +98,13 @@ def _process_of(failure: Mapping[str, Any]) -> str:
     return PROCESSES[API_AWAY] if failure["kind"] == WORKER_AWAY else str(failure["target"])
 
 
+def only_recorded(instance: InstancePaths | None, failure: Mapping[str, Any]) -> InstancePaths | None:
+    """Return the instance if it is the one in which a failure was recorded: another one may have its port by now."""
+    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+        return None
+    return instance
+
+
 def find_instance(server: str) -> InstancePaths | None:
     """Return the rehearsal cluster of this user whose API server has the URL ``server``; None without one."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
@@ -150,8 +157,9 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     server: of the cluster that is given back. A row may be a stranger's: only what is in the folder of the cluster that
     runs there is started.
     """
-    instance, target = _find_process(server, failure["kind"], str(failure["target"]))
-    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+    there, target = _find_process(server, failure["kind"], str(failure["target"]))
+    instance = only_recorded(there, failure)
+    if instance is None:
         return False
     if not target or Path(target).name != target:  # a path would lead out of the folder of the cluster
         return False

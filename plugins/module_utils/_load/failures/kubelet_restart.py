@@ -70,8 +70,8 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     Raises:
         ProcessError: The node has started no kubelet in time.
     """
-    instance = control_plane.find_instance(server)
-    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+    instance = control_plane.only_recorded(control_plane.find_instance(server), failure)
+    if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _NAME)
     away = _away_file(instance)

@@ -119,8 +119,8 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
 
     What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.
     """
-    instance = control_plane.find_instance(server)
-    if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
+    instance = control_plane.only_recorded(control_plane.find_instance(server), failure)
+    if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _guard_name(failure))
     node = control_plane.running_processes(instance).get(_NODE)
