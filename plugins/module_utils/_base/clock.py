@@ -24,8 +24,18 @@ def boot_id() -> str:
         return ""
 
 
-#: Readings of which the closest anchors a clock.
+#: Readings of both clocks, of which the closest counts.
 _ATTEMPTS = 5
+
+
+def read_both_clocks() -> tuple[int, int]:
+    """Return the monotonic and the wall clock at one moment, in nanoseconds.
+
+    It is the closest of a few readings, because any of them may be interrupted.
+    """
+    readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _attempt in range(_ATTEMPTS)]
+    before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return before + (after - before) // 2, wall
 
 
 def boot_clock() -> float:
@@ -44,10 +54,9 @@ class MonotonicWallClock:
 
     @classmethod
     def start(cls) -> MonotonicWallClock:
-        """Anchor a clock now, by the closest of a few readings of both clocks: any of them may be interrupted."""
-        readings = [(time.monotonic(), time.time(), time.monotonic()) for _attempt in range(_ATTEMPTS)]
-        before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
-        return cls(wall, before + (after - before) / 2, boot_id())
+        """Anchor a clock now."""
+        monotonic, wall = read_both_clocks()
+        return cls(wall / 1e9, monotonic / 1e9, boot_id())
 
     @classmethod
     def resume(cls, anchor: dict[str, Any]) -> MonotonicWallClock:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import read_both_clocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from .inference_request import InferenceRequest
@@ -47,14 +48,9 @@ class KernelStamps:
         self.measure()
 
     def measure(self) -> None:
-        """Measure the difference of the clocks: the best of a few attempts, because any may be interrupted."""
-        best = 0
-        for attempt in range(5):
-            before = time.monotonic_ns()
-            wall = time.time_ns()
-            width = time.monotonic_ns() - before
-            if not attempt or width < best:
-                best, self._difference = width, wall - before - width // 2
+        """Measure the difference of the clocks."""
+        monotonic, wall = read_both_clocks()
+        self._difference = wall - monotonic
 
     def moment(self, stamp: int, now: int) -> int:
         """Return the moment of a stamp that was read ``now``."""

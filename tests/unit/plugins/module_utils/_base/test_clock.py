@@ -13,15 +13,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 
 def test_a_reading_that_was_interrupted_anchors_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the first two readings of the clocks the process waits for a processor for 30 ms."""
-    true = time.time
+    true = time.time_ns
     waits = iter([0.03, 0.0, 0.03])
 
-    def late() -> float:
+    def late() -> int:
         wall = true()
         time.sleep(next(waits, 0.0))
         return wall
 
-    monkeypatch.setattr("time.time", late)
+    monkeypatch.setattr("time.time_ns", late)
     anchored = MonotonicWallClock.start()
     monkeypatch.undo()
     before, shown, after = time.time(), anchored.now(), time.time()
