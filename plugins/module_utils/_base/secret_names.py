@@ -30,11 +30,9 @@ _PLAIN = re.compile(r"(?:true|false|yes|no|on|off|null|none|[0-9]{1,5}(?:\.[0-9]
 _ASSIGNED_NAME = re.compile(
     r"(?<![\w.-])(?:\x1b?\[[0-9;]{0,12}[A-Za-z])?(?P<name>[\w.-]{2,80})\\{0,7}[\"']?(?:\s{0,3}[=:]\s{0,3}|=)\\{0,7}[\"']?"
 )
-#: What a text has that has such a name: the last letters of one.
-_MAY_BE_ASSIGNED = re.compile(
-    r"(?:token|passw(?:or)?d|passphrase|passcode|secret|credentials?|key|pat)[_.-]{0,80}\\{0,7}[\"']?\s{0,3}[=:]",
-    re.IGNORECASE,
-)
+#: What a text has that has such a name: its last word.
+_LAST_WORDS = "|".join(sorted({*_SECRET_WORDS, *(last for _first, last in _SECRET_PAIRS)}))
+_MAY_BE_ASSIGNED = re.compile(rf"(?:{_LAST_WORDS})[_.-]{{0,80}}\\{{0,7}}[\"']?\s{{0,3}}[=:]", re.IGNORECASE)
 _ASSIGNED_VALUE = re.compile(r"[^\s\\\"',;&<>{}()\[\]][^\s\"',;&<>{}()\[\]]{2,4095}[^\s\\\"',;&<>{}()\[\]]")
 
 
