@@ -152,9 +152,9 @@ def schedule_failures(
 
 def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     if bool(entry["at"]) == bool(entry["rate"]):
-        given = "both are given" if entry["at"] else "at is empty and rate is 0"
+        why = "both are given" if entry["at"] else "at is empty and rate is 0"
         raise InputError(
-            f"{where}: exactly one of at (seconds after the start) and rate (failures per hour) is required; {given}"
+            f"{where}: exactly one of at (seconds after the start) and rate (failures per hour) is required; {why}"
         )
     if entry["rate"] and entry["until"] <= entry["since"]:
         raise InputError(f"{where}: until is {entry['until']:g} s, with a rate it must be greater than since")

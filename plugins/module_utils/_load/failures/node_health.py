@@ -36,16 +36,16 @@ Taints = list[dict[str, Any]]
 def check_marks(condition: str, taint: str, where: str) -> None:
     """Raise InputError if a condition or a taint has another form, or is one that Kubernetes itself writes."""
     if condition:
-        found = _CONDITION.fullmatch(condition)
-        if found is None:
+        parts = _CONDITION.fullmatch(condition)
+        if parts is None:
             raise InputError(f"{where}: condition is '{condition}', it must be like GPUHealthy=False")
-        if found["type"] in _KUBELET:
-            raise InputError(f"{where}: condition is '{condition}', and {found['type']} is written by the kubelet")
+        if parts["type"] in _KUBELET:
+            raise InputError(f"{where}: condition is '{condition}', and {parts['type']} is written by the kubelet")
     if taint:
-        found = _TAINT.fullmatch(taint)
-        if found is None:
+        parts = _TAINT.fullmatch(taint)
+        if parts is None:
             raise InputError(f"{where}: taint is '{taint}', it must be like example.com/gpu-lost=true:NoExecute")
-        if found["key"].startswith(_CONTROLLER):
+        if parts["key"].startswith(_CONTROLLER):
             raise InputError(f"{where}: taint is '{taint}', and those of {_CONTROLLER} are the node controller's")
 
 
@@ -103,8 +103,8 @@ def same_taint(taint: Mapping[str, Any], text: str) -> bool:
 
 
 def _taint(text: str) -> dict[str, Any]:
-    found = _TAINT.fullmatch(text)
-    parts = found.groupdict() if found is not None else {"key": text, "effect": ""}
+    match = _TAINT.fullmatch(text)
+    parts = match.groupdict() if match is not None else {"key": text, "effect": ""}
     return {name: part for name, part in parts.items() if part is not None}
 
 
