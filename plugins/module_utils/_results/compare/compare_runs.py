@@ -139,14 +139,9 @@ def _add_point_pairs(
             pair = _compare_point_pair(base, other, first, second, notes)
             if pair is not None:
                 document["pairs"].append(pair)
-                try:
-                    plots = _draw_pair_plots(base, other, first, second, pair, folder, len(drawn))
-                except ImportError:
-                    raise
-                except Exception as error:  # any exception of a drawing library on unusual data
-                    notes.append(f"plots of {pair['label']} could not be drawn: {type(error).__name__}: {error}")
-                    plots = []
-                drawn.append(plots)
+                drawn.append([])
+                with plot_canvas.note_if_not_drawn(f"plots of {pair['label']}", notes):
+                    drawn[-1] = _draw_pair_plots(base, other, first, second, pair, folder, len(drawn) - 1)
     return drawn
 
 

@@ -194,10 +194,6 @@ def draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path,
 
 
 def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[str]) -> list[PlotFile]:
-    try:
+    with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(what, notes):
         return draw()
-    except ImportError:
-        return []  # the plots of the points report it
-    except Exception as error:  # as above
-        notes.append(f"{what} could not be drawn: {type(error).__name__}: {error}")
-        return []
+    return []  # if a library is missing, the plots of the points report it

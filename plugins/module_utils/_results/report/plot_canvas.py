@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,20 @@ class PlotFile:
 def import_drawing_libraries() -> None:
     """Import the drawing libraries, which takes longer than drawing. Raises ImportError."""
     import PIL.Image  # noqa: F401
+
+
+@contextmanager
+def note_if_not_drawn(what: str, notes: list[str]) -> Iterator[None]:
+    """Note why a plot failed, for whatever reason: it must not make the page fail. Raises ImportError.
+
+    what: the plot, as the note begins.
+    """
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:  # any exception of a drawing library on unusual data
+        notes.append(f"{what} could not be drawn: {type(error).__name__}: {error}")
 
 
 def plot_style_context() -> Any:

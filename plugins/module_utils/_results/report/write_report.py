@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from . import figure_texts, judged_plots, page_content
+from . import figure_texts, judged_plots, page_content, plot_canvas
 from .draw_run_plots import draw_plots_across_points, draw_plots_of_points, plot_label_of_point
 from .plot_canvas import PlotFile
 
@@ -49,13 +49,11 @@ def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: 
     sections: list[dict[str, Any]] = []
     for place, kpi in enumerate(judged_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
-        try:
+        plot = None
+        # If a library is missing, the plots of the points report it.
+        with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"attempts of {kpi['name']}", notes):
             plot = judged_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
-        except ImportError:
-            return sections  # the plots of the points report it
-        except Exception as error:  # any exception of a drawing library on unusual data
-            notes.append(f"attempts of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
-        else:
+        if plot is not None:
             limit = (kpi.get("limit") or {}).get("text")
             sections.append(
                 {
@@ -80,13 +78,9 @@ def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any
         "rows": judged_plots.bisection_rows(bisection, unit),
         "plot": None,
     }
-    try:
-        return {**section, "plot": judged_plots.draw_bisection(bisection, unit, folder / "bisection")}
-    except ImportError:
-        return section
-    except Exception as error:  # as above
-        notes.append(f"the bisection could not be drawn: {type(error).__name__}: {error}")
-        return section
+    with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn("the bisection", notes):
+        section["plot"] = judged_plots.draw_bisection(bisection, unit, folder / "bisection")
+    return section
 
 
 def render_report(
@@ -146,13 +140,10 @@ def _history_plots_with_sentences(
     first = next((entry["name"] for entry in content["headline"]), "")
     pictures: list[dict[str, Any]] = []
     for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), first)):
-        try:
+        plot = None
+        with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"history of {kpi['name']}", notes):
             plot = judged_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
-        except ImportError:
-            return pictures  # the plots of the points report it
-        except Exception as error:  # as above
-            notes.append(f"history of {kpi['name']} could not be drawn: {type(error).__name__}: {error}")
-        else:
+        if plot is not None:
             pictures.append(
                 {
                     "plot": embedded_plot_variables(plot),
