@@ -116,9 +116,9 @@ def test_a_source_that_is_none_is_told_at_once(words: list[str], message: str, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_limits_answer_and_lateness_of_a_replot_replace_those_of_the_run(tmp_path: Path) -> None:
+def test_limits_answer_and_checkpoints_of_a_replot_replace_those_of_the_run(tmp_path: Path) -> None:
     source = measured(write_run(tmp_path / NAME, [(World(count=20, rate=4), {})]))
-    given = {"results_limits": {"makespan": {"max": 0.5}}, "results_answer": "makespan", "workload_max_lateness": 5}
+    given = {"results_limits": {"makespan": {"max": 0.5}}, "results_answer": "makespan", "workload_checkpoint_every": 5}
     done = play("-e", f"source={source}", "-e", json.dumps(given), artifacts=tmp_path / "artifacts", project="replot")
     assert done.code == 0, done.output[-4000:]
     (top,) = (tmp_path / "artifacts").iterdir()
@@ -126,7 +126,7 @@ def test_limits_answer_and_lateness_of_a_replot_replace_those_of_the_run(tmp_pat
     assert verdict["verdict"] == "regression" and verdict["answer"][0].startswith("Makespan")
     (makespan,) = [kpi for kpi in verdict["kpis"] if kpi["name"] == "makespan"]
     assert (makespan["limit"]["result"], makespan["limit"]["max"]) == ("outside", 0.5)
-    assert files.read_yaml(top / "points" / "000" / "settings.yml")["workload_max_lateness"] == 5.0
+    assert files.read_yaml(top / "points" / "000" / "settings.yml")["workload_checkpoint_every"] == 5.0
     assert files.read_yaml(top / "provenance.yml")["settings"]["results_answer"][-1]["source"] == "replot"
     assert "makespan" not in str(files.read_yaml(source / "provenance.yml")), "the source stays as it is"
 
