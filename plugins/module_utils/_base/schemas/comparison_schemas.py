@@ -80,6 +80,7 @@ _COMPARISON: dict[str, Any] = {
                 "writers": {"type": "array", "items": PART},
                 "total": {"type": "array", "items": VALUE},
             },
+            {"sides": TEXTS},  # labels of both; absent in files of before 1.0.0
         ),
     },
     "notes": TEXTS,

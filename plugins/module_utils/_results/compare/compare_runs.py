@@ -201,6 +201,7 @@ def _compare_point_pair(
     label = f", {point_label(old_point, str(first.run.record.get('project') or ''))}" if several else ""
     return {
         "label": f"{other.letter} against {first.letter}{label}",
+        "sides": [first.label, other.label],
         "run": other.run.id,
         "points": [old_point.number, two.number],
         "kpis": run_pairs.kpi_differences(first.kpis[old_point.number], other.kpis[two.number]),

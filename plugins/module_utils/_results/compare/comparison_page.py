@@ -152,6 +152,7 @@ def comparison_template_variables(
         shown.append(
             {
                 "label": pair["label"],
+                "sides": pair["sides"],
                 "headline": [row for row in rows if row["headline"]],
                 "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
                 "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],

@@ -195,3 +195,8 @@ def test_points_are_compared_with_that_of_their_seed(
     compare_runs.write_run_comparison([str(run)], str(tmp_path / "out"), [definitions], str(TEMPLATE))
     document = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))
     assert [pair["label"].partition(",")[0] for pair in document["pairs"]] == compared
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    heads = re.findall(
+        r'figure</th><th scope="col" class="number">(\w) [^<]*</th><th scope="col" class="number">(\w) ', page
+    )
+    assert list(dict.fromkeys(f"{other} against {base}" for base, other in heads)) == compared
