@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The secret gate: the whole run is searched for secrets before any of it is exported.
 
-It searches for known values (of secret settings, of the credentials in the run's kubeconfigs), plain and as base64,
-percent-encoded or inside JSON text, and for patterns of secrets: private keys, bearer and web tokens, access keys.
+It searches for known values (of secret settings, of the credentials in the run's kubeconfigs), plain, percent-encoded,
+inside JSON text or as base64 (in one line, in several, or encoded again), and for patterns of secrets: private keys,
+bearer and web tokens, access keys.
 Findings are reported by file and line, never shown.
 """
 
@@ -14,28 +15,25 @@ import base64
 import binascii
 import bz2
 import gzip
-import html
-import json
 import lzma
 import os
 import re
 import tarfile
 import zipfile
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from urllib.parse import quote, quote_plus
 
 from . import files
 from .errors import DataError, SeatrialError
+from .secret_encodings import WORD, decoded_blocks, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
 from .step_files import ANSIBLE_LOG
 
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo, bytes)
 
-#: Values shorter than WORD match as whole words only; those shorter than SHORTEST are ignored: too many matches.
-WORD, SHORTEST = 8, 4
 #: Maximum number of findings reported.
 MOST = 10
 #: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
@@ -81,72 +79,6 @@ class SecretFinding:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.what}"
-
-
-def encodings_of_secrets(secrets: Mapping[str, str]) -> dict[bytes, str]:
-    """Return every encoding of known values: encoded -> description. Too short values are ignored."""
-    descriptions: dict[bytes, str] = {}
-    for name, value in secrets.items():
-        value = str(value)
-        for part in {value, *value.splitlines()} if "\n" in value else {value}:
-            raw = part.strip().encode()
-            if len(raw) < SHORTEST:
-                continue
-            spelled = [spelling.encode() for spelling in _spellings(part.strip())]
-            if len(raw) >= WORD:
-                spelled += [raw.hex().encode(), raw.hex().upper().encode(), *_base64_at_alignments(raw)]
-            descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
-    return descriptions
-
-
-def _percent_encoded(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _lower_percent_encoded(text: str) -> str:
-    return re.sub("%[0-9A-F]{2}", lambda code: code.group().lower(), quote(text, safe=""))
-
-
-def _escape_html_signs(text: str) -> str:
-    return re.sub("[<>&]", lambda sign: f"\\u{ord(sign.group()):04x}", text)
-
-
-#: How formats write a text inside another one: JSON (of Python, of Go), YAML, HTML and XML, shells, addresses.
-_WRITERS: tuple[Callable[[str], str], ...] = (
-    lambda text: json.dumps(text)[1:-1],
-    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
-    lambda text: _escape_html_signs(json.dumps(text)[1:-1]),
-    lambda text: _escape_html_signs(json.dumps(text, ensure_ascii=False)[1:-1]),
-    lambda text: re.sub(r"\\u00(..)", lambda code: f"\\x{code[1].upper()}", json.dumps(text)[1:-1]),
-    html.escape,
-    lambda text: html.escape(text, quote=False),
-    lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
-    lambda text: html.escape(text).replace("&#x27;", "&apos;"),
-    lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
-    lambda text: text.replace("'", "''"),
-    lambda text: text.replace("'", "'\"'\"'"),
-    lambda text: text.replace("'", "'\\''"),
-    lambda text: re.sub(r"([^\w@%+=:,./-])", r"\\\1", text),
-    lambda text: re.sub(r'([$`"\\])', r"\\\1", text),
-    _percent_encoded,
-    _lower_percent_encoded,
-    quote_plus,
-)
-
-
-def _spellings(text: str) -> set[str]:
-    """Return how a text is written in files, also in one format inside another."""
-    once = {text, *(write(text) for write in _WRITERS)}
-    return once | {write(spelling) for spelling in once for write in _WRITERS}
-
-
-def _base64_at_alignments(raw: bytes) -> list[bytes]:
-    """Return the base64 encodings of ``raw`` at each of the three alignments, without the edges."""
-    encodings = []
-    for offset in range(3):
-        text = base64.b64encode(b"\0" * offset + raw)[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
-        encodings += [text, text.translate(bytes.maketrans(b"+/", b"-_"))]
-    return [text for text in encodings if len(text) >= WORD]
 
 
 def scanner_of(secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> SecretScanner:
@@ -254,7 +186,11 @@ class SecretScanner:
             data = self._known.sub(mask, data)
         for form in FORMS.values():
             data = form.sub(mask, data)
-        return data
+        kept, after = [], 0
+        for start, end in sorted(self._hits_in_base64(data)):
+            kept += [data[after:start], mask]
+            after = end
+        return b"".join([*kept, data[after:]])
 
     def _names(self, name: str) -> Iterator[SecretFinding]:
         if self._known and self._known.search(name.encode()):
@@ -280,6 +216,15 @@ class SecretScanner:
         return sorted(findings, key=lambda finding: finding.line)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
+        """Yield place and description of each secret; of a block of base64 only if it has none as it is written."""
+        plain = sorted(self._plain_hits(data))
+        yield from plain
+        places = [place for place, _what in plain]
+        for (start, end), what in self._hits_in_base64(data).items():
+            if bisect_left(places, start) == bisect_left(places, end):
+                yield start, what
+
+    def _plain_hits(self, data: bytes) -> Iterator[tuple[int, str]]:
         if self._known:
             for hit in self._known.finditer(data):
                 yield hit.start(), self._literals.get(hit.group(), "the value of a secret, folded")
@@ -289,6 +234,19 @@ class SecretScanner:
         for hit in _PEM.finditer(data):
             if _is_key(hit.group()):
                 yield hit.start(), "a private key, as base64"
+
+    def _hits_in_base64(self, data: bytes) -> dict[tuple[int, int], str]:
+        """Return start and end of the blocks of base64 whose content has a secret: -> the secret."""
+        spans, starts, contents, size = [], [], [], 0
+        for start, end, content in decoded_blocks(data):
+            spans.append((start, end))
+            starts.append(size)
+            contents.append(content)
+            size += len(content) + 1
+        return {
+            spans[bisect_right(starts, place) - 1]: what if what.endswith("base64") else f"{what}, as base64"
+            for place, what in self._plain_hits(b"\0".join(contents))  # at once, which is much faster than one by one
+        }
 
 
 def _is_key(text: bytes) -> bool:

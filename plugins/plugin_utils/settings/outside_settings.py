@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_selection,
     component_spec,
@@ -32,6 +33,8 @@ from .settings_layers import changes_of_preset
 #: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
 WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 _LONGEST = 4096
+#: Seconds of processor time for a pattern of the lab and a text of a stranger.
+PATTERN_LIMIT = 2.0
 ONLY_LAB = ", which only the lab decides"
 #: What a preset does that sets the first depends on its values: a component may be what the second starts.
 COMPONENTS, REAL_NODES = "rehearsal_components", "rehearsal_nodes_real"
@@ -133,7 +136,9 @@ class OutsideSettings:
                 "and the setting ci_variables list what can"
             )
         for text in setting_templates.texts_in_value(value):
-            if len(text) > _LONGEST or not re.fullmatch(pattern, text):
+            with limit_processor_time(PATTERN_LIMIT, f"{where}: {key}: comparing '{text[:60]}' with {pattern}"):
+                matches = len(text) <= _LONGEST and re.fullmatch(pattern, text)
+            if not matches:
                 raise InputError(f"{where}: {key}: '{text[:60]}' does not match {pattern}, as texts from outside must")
 
     def _pattern(self, path: dotted_paths.Path) -> str | None:

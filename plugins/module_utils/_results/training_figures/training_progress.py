@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 
+#: Seconds of processor time in which the names of the files of a training are searched for checkpoints.
+PATHS_LIMIT = 10.0
 #: Seconds by which the times in a log and in the progress may differ.
 _TOLERANCE = 1.0
 
@@ -80,7 +83,10 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
         steps.append([step, moment.timestamp()])
     pattern = re.compile(form.checkpoint)
     paths = (str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file())
-    found_steps = {match[1] or "" for path in paths if (match := pattern.search(path))}
+    with limit_processor_time(
+        PATHS_LIMIT, f"searching the names of files with progress.checkpoint '{form.checkpoint}'"
+    ):
+        found_steps = {match[1] or "" for path in paths if (match := pattern.search(path))}
     return {"steps": steps, "checkpoints": sorted(int(step) for step in found_steps if step.isdecimal())}
 
 

@@ -16,10 +16,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 
 from .training_log import LogFigures, LogFormat, parse_log_figures
 from .training_progress import ProgressFormat, read_training_progress, was_restarted
 
+#: Seconds of processor time for the figures of a log, of which a gigabyte takes less.
+LOG_LIMIT = 120.0
 _POD = re.compile(r"-(?P<index>\d+)-(?P<replica>master|worker|launcher)-\d+$")
 
 #: Figures of a summary, by the names of the Hugging Face Trainer.
@@ -95,8 +98,13 @@ def _build_training_row(
     figures = LogFigures(error=log.error)
     if not log.error:
         try:
-            with open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream:
+            with (
+                open(log.path, encoding="utf-8", errors="replace", newline="\n") as stream,
+                limit_processor_time(LOG_LIMIT, f"searching {log.path} with the patterns of log_format"),
+            ):
                 figures = parse_log_figures(stream, SIMULATED if simulated else log_format)
+        except InputError as error:
+            figures = LogFigures(error=str(error))
         except OSError as error:
             figures = LogFigures(error=f"log {log.path} cannot be read: {error.strerror}")
     if not simulated:

@@ -18,7 +18,7 @@ from xml.sax import saxutils
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_encodings, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
@@ -53,12 +53,57 @@ def test_a_known_value_is_found_however_it_is_spelled(tmp_path, spelled):
     assert found_in(tmp_path, f"one\ntwo\n{spelled}\n", token=SECRET) == ["file.log:3: the value of token"]
 
 
+def wrapped(content: bytes, width: int = 76, end: str = "\n") -> str:
+    text = base64.b64encode(content).decode()
+    return end.join(text[place : place + width] for place in range(0, len(text), width))
+
+
+DOCUMENT = b"first: line of a configuration\npassword: " + SECRET.encode() + b"\nlast: line\n" * 5
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        *[wrapped(b"x" * shift + DOCUMENT) for shift in (0, 1, 2, 3, 8, 15)],
+        wrapped(b"x" * 51 + SECRET.encode()),  # its end is a short last line
+        wrapped(DOCUMENT, 64, "\r\n"),
+        wrapped(DOCUMENT, end="\n    "),
+        json.dumps("one\n" + wrapped(DOCUMENT) + "\n"),
+        base64.b64encode(base64.b64encode(DOCUMENT)).decode(),
+        base64.b64encode(wrapped(DOCUMENT).encode()).decode(),
+        wrapped(base64.b64encode(DOCUMENT)),
+        base64.urlsafe_b64encode(base64.urlsafe_b64encode(b"\xff\xfe" + SECRET.encode())).decode(),
+    ],
+)
+def test_a_known_value_is_found_in_base64_of_several_lines_and_twice_encoded(tmp_path, spelled):
+    assert found_in(tmp_path, f"one\ntwo: {spelled}\nthree\n", token=SECRET) == [
+        "file.log:2: the value of token, as base64"
+    ]
+    masked = secret_gate.SecretScanner({"token": SECRET}).masked(f"one\ntwo: {spelled}\nthree\n")
+    assert not secret_gate.SecretScanner({"token": SECRET}).in_text(masked)
+    assert masked.startswith("one\ntwo: ") and "<secret>" in masked
+
+
+@given(SECRETS, st.binary(max_size=90), st.binary(max_size=90), st.sampled_from([60, 64, 76]), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_base64_in_lines_and_encoded_again_hides_no_known_value(secret, before, after, width, times):
+    content = before + secret.encode() + after
+    for _time in range(times):
+        content = wrapped(content, width).encode()
+    assert secret_gate.SecretScanner({"x": secret}).in_text(content.decode())
+
+
+def test_a_token_inside_base64_is_found_by_its_form(tmp_path):
+    key = base64.b64encode(b"[default]\naws_access_key_id = AKIA" + b"ABCDEFGH" * 2).decode()
+    assert found_in(tmp_path, f"data: {key}\n") == ["file.log:1: an access key, as base64"]
+
+
 @given(SECRETS, st.binary(max_size=20), st.binary(max_size=20))
 @example("AAAAAAAA", b"", b"")
 @settings(max_examples=60, deadline=None)
 def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
     text = base64.b64encode(before + secret.encode() + after)
-    assert any(spelling in text for spelling in secret_gate.encodings_of_secrets({"x": secret}))
+    assert any(spelling in text for spelling in secret_encodings.encodings_of_secrets({"x": secret}))
 
 
 FORMATS = {

@@ -175,6 +175,13 @@ def test_a_lab_permits_a_setting_with_a_pattern() -> None:
     assert "does not match" in refusal("fine_tuning_dataset_name", "a/b", more)
 
 
+def test_a_pattern_that_takes_for_ever_on_a_text_of_a_stranger_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside_settings, "PATTERN_LIMIT", 0.2)
+    more = OUTSIDE.permitting({"fine_tuning_model_name": "(a+)+"}, CATALOGUE)
+    more.check({"fine_tuning_model_name": "a" * 40}, {}, CATALOGUE)
+    assert "took more than 0.2 s of processor time" in refusal("fine_tuning_model_name", "a" * 40 + "!", more)
+
+
 @pytest.mark.parametrize(
     ("key", "pattern", "words"),
     [

@@ -104,6 +104,18 @@ def test_the_log_of_a_pod_on_a_real_node_is_measured(tmp_path):
     assert "simulated" not in training_rows.format_summary_sentence(rows[:1])
 
 
+def test_a_pattern_that_takes_for_ever_on_a_log_leaves_out_its_figures_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_rows, "LOG_LIMIT", 0.2)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "p-0.log").write_text("a" * 40 + "!\n")
+    logs = training_rows.logs_from_pod_logs([{"pod": "p-0", "log": "p-0.log"}], tmp_path / "logs")
+    form = LogFormat.of({"summary": {"has": ["total"]}, "lines": {"total": "^(?:a+)+([0-9])$"}})
+    [row] = training_rows.build_training_rows(logs, form, False, tmp_path)
+    assert row["figures"] == {} and "took more than 0.2 s of processor time" in row["error"]
+
+
 def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> None:
     """The simulation writes one format; a pod of the same job on a real node prints that of its program."""
     (tmp_path / "logs").mkdir()
