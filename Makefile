@@ -4,7 +4,7 @@ PRESET ?= light
 SUITES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup trial presets ci test test-long versions lint bench measure docs site mirror release-check lock clean
+.PHONY: help setup trial presets ci test test-long versions lint bench measure docs site mirror release-check lock pin clean
 
 # Ansible refuses a locale that is not UTF-8.
 ifneq ($(filter C POSIX,$(LC_ALL)),)
@@ -72,6 +72,9 @@ lock: ## write tools/locks, the versions and hashes that set-up installs; needs 
 	  importer:tools/importer-requirements.txt; do \
 	  uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-strip-extras \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) "$${level#*:}" --output-file "tools/locks/$${level%%:*}.txt"; done
+
+pin: ## write the checksums of published programs into their components, where the publishers can be reached
+	@python=$$($(PY)) && "$$python" tools/setup.py user && $(VENV_PYTHON) tools/pin_published.py
 
 clean: ## stop this clone's rehearsal clusters, remove .venv; ARTIFACTS=1 the runs too, EVERYTHING=1 caches too
 	@python=$$($(PY)) && "$$python" tools/clean.py $(if $(filter 1,$(ARTIFACTS)),--artifacts) $(if $(filter 1,$(EVERYTHING)),--everything)

@@ -72,10 +72,12 @@ options:
     default: ''
   fetch_published:
     description:
-      - Whether binaries that upstream publishes are fetched from there before they are built. Without effect with
-        O(download_url).
-    type: bool
-    default: true
+      - Which binaries that upstream publishes are fetched from there before they are built. With V(pinned) those whose
+        checksum the component has in C(published.sha256), with V(checked) also others that match the checksum of their
+        publisher and that of their first use, with V(never) none. Without effect with O(download_url).
+    type: str
+    choices: [pinned, checked, never]
+    default: pinned
   owner:
     description: Id of the run that owns a new instance. Empty means no run.
     type: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_clie
 
 from .component_spec import PublishedBinaries, RehearsalComponent
 
+_PIN = re.compile("([0-9a-f]{64})  ([^ ]+)")
 #: Names of processors, as Go and the publishers of programs write them.
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 #: Seconds without any data after which a publisher is given up, and programs are built.
 ANSWER_TIMEOUT = 5.0
+#: File of a component: lines of SHA-256 and URL of published files. tools/pin_published.py writes it.
+PINS = "published.sha256"
 #: Largest text of checksums, in bytes. GitHub's description of a release has hundreds of files.
 MOST_TEXT = 16 << 20
 
@@ -38,9 +42,13 @@ def go_platform() -> tuple[str, str]:
     return platform.system().lower(), _PROCESSORS.get(platform.machine(), platform.machine())
 
 
-def binary_url(template: str, component: RehearsalComponent, binary: str) -> str:
-    """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it."""
-    kind, processor = go_platform()
+def binary_url(template: str, component: RehearsalComponent, binary: str, processor: str = "") -> str:
+    """Return the URL of a program: ``template`` with its placeholders replaced; without any, our layout below it.
+
+    processor: as Go writes it; empty: of this machine.
+    """
+    kind, own = go_platform()
+    processor = processor or own
     values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
     values["binary"] = binary
     if "{" not in template:
@@ -53,6 +61,13 @@ def binary_url(template: str, component: RehearsalComponent, binary: str) -> str
         ) from error
 
 
+def sums_url(published: PublishedBinaries, component: RehearsalComponent, binary: str, processor: str = "") -> str:
+    """Return the URL of the file that has the checksum of a program."""
+    if published.sums:
+        return binary_url(published.sums, component, binary, processor)
+    return binary_url(published.url, component, binary, processor) + ".sha256"
+
+
 def fetch_all(component: RehearsalComponent, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
     """Download the files in ``wanted`` (name to path) from the user's server; return their origin.
 
@@ -60,6 +75,25 @@ def fetch_all(component: RehearsalComponent, template: str, wanted: dict[str, Pa
     """
     _download_binaries(component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, downloads.TOTAL)
     return "downloaded"
+
+
+def read_pins(component: RehearsalComponent) -> dict[str, str]:
+    """Return the checksums of published files that the component has: URL -> SHA-256. Raises InputError."""
+    file, pins = component.folder / PINS, {}
+    for number, line in enumerate(file.read_text("utf-8").splitlines() if file.exists() else (), 1):
+        if not (match := _PIN.fullmatch(line)):
+            raise InputError(f"{file}:{number}: '{line[:100]}' is not a SHA-256 and a URL")
+        pins[match[2]] = match[1]
+    return pins
+
+
+def is_pinned(component: RehearsalComponent) -> bool:
+    """Return whether the component has the checksums of all its programs at their publisher."""
+    published = component.build.published
+    pins = read_pins(component) if published else {}
+    return published is not None and all(
+        binary_url(published.url, component, name) in pins for name in component.build.binaries
+    )
 
 
 def fetch_published(component: RehearsalComponent, wanted: dict[str, Path], record: Path, say: Say) -> str:
@@ -84,10 +118,15 @@ def _download_binaries(
     patience: float,
     limit: float,
 ) -> None:
+    pins = read_pins(component)
     for name, path in wanted.items():
         url = binary_url(published.url, component, name)
-        sums = binary_url(published.sums, component, name) if published.sums else f"{url}.sha256"
-        expected = _find_file_checksum(url.rpartition("/")[2], _download_text(sums, patience), sums)
+        sums = sums_url(published, component, name)
+        expected = find_file_checksum(url.rpartition("/")[2], download_text(sums, patience), sums)
+        if pins.get(url, expected) != expected:
+            raise ProcessError(
+                f"{sums} has the checksum {expected} of {url}, {component.folder / PINS} has {pins[url]}"
+            )
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
@@ -100,7 +139,7 @@ def _download_binaries(
             file.unlink()
 
 
-def _download_text(url: str, patience: float) -> str:
+def download_text(url: str, patience: float) -> str:
     """Return the text at ``url``, the first request to a server. Raises AccessError, also HttpRefused."""
     results: list[str | Exception] = []
 
@@ -121,7 +160,7 @@ def _download_text(url: str, patience: float) -> str:
     return result
 
 
-def _find_file_checksum(name: str, text: str, url: str) -> str:
+def find_file_checksum(name: str, text: str, url: str) -> str:
     """Return the SHA-256 of the file ``name`` in a text of checksums. Raises ProcessError if there is none.
 
     The text has one checksum, or lines of checksum and name, or it is GitHub's description of a release.

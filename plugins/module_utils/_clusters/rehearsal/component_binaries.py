@@ -32,8 +32,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 from . import binary_download, debian_packages, go_build, go_toolchain, wheel_programs
 from .component_spec import RehearsalComponent
 from .existing_programs import (
+    CHECKED,
     CRDS,
     ENTRY,
+    NEVER,
+    PINNED,
     ComponentPrograms,
     ProgramSources,
     cached_crds_paths,
@@ -47,8 +50,13 @@ from .existing_programs import (
 from .instance_dir import hold_file_lock
 
 
-def format_provisioning_costs(lacking: list[RehearsalComponent], sources: ProgramSources) -> list[str]:
-    """Return lines on the time and space that providing these components takes; none without components."""
+def format_provisioning_costs(
+    lacking: list[RehearsalComponent], sources: ProgramSources, asked: bool = False
+) -> list[str]:
+    """Return lines on the time and space that providing these components takes; none without components.
+
+    asked: whether the publishers of programs were asked, and these components are left.
+    """
     built = [component for component in lacking if _is_built(component, sources)]
     downloaded = [component for component in lacking if component not in built]
     lines = [f"downloading {_names_with_versions(downloaded)}"] if downloaded else []
@@ -58,18 +66,28 @@ def format_provisioning_costs(lacking: list[RehearsalComponent], sources: Progra
         sum(component.build.minutes for component in built),
         sum(component.build.disk_gib for component in built),
     )
-    published = [component.name for component in built if sources.publishers and component.build.published]
+    published = [component.name for component in built if _is_fetched(component, sources)]
+    checked = [component.name for component in built if _is_fetched(component, replace(sources, publishers=CHECKED))]
+    hint = f"rehearsal_fetch_published=checked fetches {formats.join_with_and(checked)} from their publishers instead"
     return [
         *lines,
-        *([f"fetching {formats.join_with_and(published)}, or if that fails:"] if published else []),
+        *([f"fetching {formats.join_with_and(published)}, or if that fails:"] if published and not asked else []),
         f"building {_names_with_versions(built)} with Go, once: up to {minutes:.0f} min on 2 idle cores and"
         f" {disk:.0f} GiB of disk, most of it in Go's caches; much less if Go has built them before",
+        *([hint] if sources.publishers == PINNED and checked != published else []),
         f"the programs are kept in {sources.cache / 'rehearsal'}",
     ]
 
 
 def _names_with_versions(components: list[RehearsalComponent]) -> str:
     return ", ".join(f"{component.name} {component.version}" for component in components)
+
+
+def _is_fetched(component: RehearsalComponent, sources: ProgramSources) -> bool:
+    """Return whether the publisher of the programs is asked for them."""
+    if component.build.published is None or sources.publishers == NEVER or component.source is not None:
+        return False
+    return sources.publishers == CHECKED or binary_download.is_pinned(component)
 
 
 def _is_built(component: RehearsalComponent, sources: ProgramSources) -> bool:
@@ -97,9 +115,9 @@ def ensure_programs(
     check_given(components, sources)
     lacking = sorted(components_without_programs(components, sources), key=lambda candidate: not candidate.always)
     made = bool(lacking)
-    if sources.publishers and not sources.url:
+    if not sources.url:
         lacking = _download_published_programs(lacking, sources, say)
-    for line in format_provisioning_costs(lacking, replace(sources, publishers=False)):
+    for line in format_provisioning_costs(lacking, sources, asked=True):
         say(line)
     if built := [component for component in lacking if _is_built(component, sources)]:
         with _explain_program_errors(built[0]):
@@ -137,7 +155,7 @@ def _download_published_programs(
     left = []
     online = True
     for component in lacking:
-        published = component.build.published and set(find_user_programs(component, sources)) != set(
+        published = _is_fetched(component, sources) and set(find_user_programs(component, sources)) != set(
             component.build.binaries
         )
         if not (online and published):
@@ -148,7 +166,7 @@ def _download_published_programs(
         except (SeatrialError, OSError) as error:
             left.append(component)
             online = not isinstance(error, AccessError) or isinstance(error, HttpRefused)
-            skipped = "" if online else " and nothing else (rehearsal_fetch_published=false skips the attempt)"
+            skipped = "" if online else " and nothing else (rehearsal_fetch_published=never skips the attempt)"
             say(f"{component.name} is not fetched{skipped}: {error}")
     return left
 

@@ -29,20 +29,23 @@ ENTRY = "entry.json"
 
 
 CRDS = "crds.yml"
+#: Published programs that are fetched: those whose checksums the component has, also others that match the checksum of
+#: their publisher, none.
+PINNED, CHECKED, NEVER = PUBLISHED = ("pinned", "checked", "never")
 
 
 @dataclass(frozen=True)
 class ProgramSources:
     """Sources of programs. ``given``: name to path; ``folder``: searched for all others; ``url``: the user's server.
 
-    ``publishers``: whether to ask the publishers of programs before building.
+    ``publishers``: which programs their publishers are asked for before they are built, one of PUBLISHED.
     """
 
     cache: Path
     given: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
     url: str = ""
-    publishers: bool = True
+    publishers: str = PINNED
 
     @property
     def record(self) -> Path:

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 from . import component_selection, component_versions, debian_packages
 from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
-from .existing_programs import ProgramSources
+from .existing_programs import PINNED, PUBLISHED, ProgramSources
 from .instance_dir import InstancePaths
 
 #: The name of the node that is real.
@@ -72,7 +72,7 @@ SHARED_OPTIONS: dict[str, Any] = {
     "binaries": {"type": "dict", "default": {}},
     "binaries_dir": {"type": "str", "default": ""},
     "download_url": {"type": "str", "default": ""},
-    "fetch_published": {"type": "bool", "default": True},
+    "fetch_published": {"type": "str", "choices": list(PUBLISHED), "default": PINNED},
     "owner": {"type": "str", "default": ""},
     "expires": {"type": "str", "default": ""},
 }
@@ -98,7 +98,7 @@ class RehearsalOptions:
     binaries: dict[str, str] = field(default_factory=dict)
     binaries_dir: str = ""
     download_url: str = ""
-    fetch_published: bool = True
+    fetch_published: str = PINNED
     owner: str = ""
     expires: str = ""
     force: bool = False

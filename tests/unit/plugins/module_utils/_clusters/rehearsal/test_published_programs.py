@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pin_published
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
@@ -140,7 +141,7 @@ def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETE
 @pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
 def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
     tool = make(tmp_path, publisher, layout)
-    sources = existing_programs.ProgramSources(tmp_path / "cache")
+    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="checked")
     programs, made = component_binaries.ensure_programs([tool], sources, lambda _line: None)
     assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
     assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
@@ -177,7 +178,7 @@ def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
     said: list[str] = []
     tool = make(tmp_path, publisher, layout)
     programs, made = component_binaries.ensure_programs(
-        [tool], existing_programs.ProgramSources(tmp_path / "cache"), said.append
+        [tool], existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
     )
     assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
     (line,) = (one for one in said if one.startswith("tool is not fetched: "))
@@ -189,22 +190,29 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
     publisher.fault = "silent"
     said: list[str] = []
     tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
-    component_binaries.ensure_programs(tools, existing_programs.ProgramSources(tmp_path / "cache"), said.append)
+    component_binaries.ensure_programs(
+        tools, existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
+    )
     assert built == ["one", "two"] and len(publisher.asked) == 1
-    assert sum("rehearsal_fetch_published=false skips the attempt" in one for one in said) == 1
+    assert sum("rehearsal_fetch_published=never skips the attempt" in one for one in said) == 1
 
 
 def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, built, monkeypatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_all, **_more: publisher.ended.wait())
     said: list[str] = []
     component_binaries.ensure_programs(
-        [make(tmp_path, publisher)], existing_programs.ProgramSources(tmp_path / "cache"), said.append
+        [make(tmp_path, publisher)],
+        existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
+        said.append,
     )
     assert built == ["tool"] and any("no answer after 1 s" in one for one in said)
 
 
 def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tmp_path, publisher, built) -> None:
-    tool, sources = make(tmp_path, publisher), existing_programs.ProgramSources(tmp_path / "cache")
+    tool, sources = (
+        make(tmp_path, publisher),
+        existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
+    )
     component_binaries.ensure_programs([tool], sources, lambda _line: None)
     (existing_programs.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
     publisher.publish(b"another program")
@@ -214,9 +222,55 @@ def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tm
 
 
 def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
-    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers=False)
+    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="never")
     component_binaries.ensure_programs([make(tmp_path, publisher)], sources, lambda _line: None)
     assert built == ["tool"] and publisher.asked == []
+
+
+def pin(tool: component_spec.RehearsalComponent, publisher: Publisher, program: bytes = PROGRAM) -> None:
+    url = f"{publisher.url}/v1.0.0/bin/{KIND}/{PROCESSOR}/tool"
+    (tool.folder / binary_download.PINS).write_text(f"{hashlib.sha256(program).hexdigest()}  {url}\n")
+
+
+def test_by_default_only_a_program_whose_checksum_the_component_has_is_fetched(tmp_path, publisher, built) -> None:
+    pinned, other = (make(tmp_path, publisher, name=name) for name in ("pinned", "other"))
+    pin(pinned, publisher)
+    said: list[str] = []
+    sources = existing_programs.ProgramSources(tmp_path / "cache")
+    programs, _made = component_binaries.ensure_programs([pinned, other], sources, said.append)
+    assert built == ["other"] and programs["pinned"].paths["tool"].read_bytes() == PROGRAM
+    assert "rehearsal_fetch_published=checked fetches other from their publishers instead" in said
+
+
+def test_a_publisher_whose_program_is_not_the_pinned_one_is_reported(tmp_path, publisher, built) -> None:
+    tool, said = make(tmp_path, publisher), []
+    pin(tool, publisher, b"the program of the review")
+    component_binaries.ensure_programs([tool], existing_programs.ProgramSources(tmp_path / "cache"), said.append)
+    assert built == ["tool"] and any(
+        one.startswith("tool is not fetched: ") and "published.sha256 has" in one for one in said
+    )
+
+
+def test_a_line_of_checksums_that_can_not_be_read_is_refused_with_its_place(tmp_path, publisher) -> None:
+    tool = make(tmp_path, publisher)
+    (tool.folder / binary_download.PINS).write_text("abc  https://example.com/tool\n")
+    with pytest.raises(InputError, match=r"published.sha256:1: 'abc  https://example.com/tool' is not"):
+        binary_download.read_pins(tool)
+
+
+def test_the_tool_writes_the_checksums_that_its_publisher_has(tmp_path, publisher, monkeypatch) -> None:
+    tool = make(tmp_path, publisher)
+    for processor in pin_published.PROCESSORS:  # the server has them for this machine
+        for suffix in ("", ".sha256"):
+            publisher.files.setdefault(
+                f"/v1.0.0/bin/{KIND}/{processor}/tool{suffix}",
+                publisher.files[f"/v1.0.0/bin/{KIND}/{PROCESSOR}/tool{suffix}"],
+            )
+    assert pin_published.main(tmp_path) == 0
+    assert set(binary_download.read_pins(tool).values()) == {hashlib.sha256(PROGRAM).hexdigest()}
+    assert binary_download.is_pinned(tool)
+    publisher.files = {}
+    assert pin_published.main(tmp_path) == 1 and binary_download.is_pinned(tool), "it keeps what it had"
 
 
 def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publisher) -> None:

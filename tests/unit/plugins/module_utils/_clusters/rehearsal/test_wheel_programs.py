@@ -51,7 +51,7 @@ def write(folder: Path, path: str) -> None:
 
 def ensure(component: component_spec.RehearsalComponent, cache: Path) -> existing_programs.ComponentPrograms:
     said: list[str] = []
-    sources = existing_programs.ProgramSources(cache, publishers=False)
+    sources = existing_programs.ProgramSources(cache, publishers="never")
     programs, _made = component_binaries.ensure_programs([component], sources, said.append)
     assert not any("with Go" in line for line in said), said
     return programs["gateway"]
