@@ -50,9 +50,9 @@ def load_objects(text: str) -> list[Any]:
 
 def _flatten_lists(documents: list[Any]) -> Iterator[Any]:
     for document in documents:
-        items = document.get("items") if isinstance(document, dict) else None
-        if isinstance(items, list) and str(document.get("kind")).endswith("List"):
-            yield from _flatten_lists(items)
+        items = document.get("items", 0) if isinstance(document, dict) else 0
+        if (items is None or isinstance(items, list)) and str(document.get("kind")).endswith("List"):
+            yield from _flatten_lists(items or [])
         else:
             yield document
 
@@ -78,7 +78,7 @@ def describe_yaml_error(error: Exception) -> str:
 
 def plain_number(text: str) -> int | float | str:
     """Return the number that a plain scalar is, the text itself if it is none."""
-    plain = text.replace("_", "")
+    plain = text if text.startswith(".") else text.replace("_", "")
     sign, digits = (plain[:1], plain[1:]) if plain[:1] in ("+", "-") else ("", plain)
     value: int | None = None
     base = _BASES.get(digits[:2].lower())

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with a user's own template of a workload, as far as it is known without rendering it.
+"""What is wrong with a user's own template of a workload, as far as it is known before a load.
 
-Only a load can render it, because some of its variables describe the cluster. The role's meta/files.yml names the
-``variables`` that it passes, besides those of every template, and the ``stages`` of its load.
+A template with variables of its role is rendered by the load alone, because some of them describe the cluster. One with
+only the variables that every template has is rendered here too. The role's meta/files.yml names the ``variables`` that
+it passes, and the ``stages`` of its load.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 import jinja2
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import VARIABLES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import VARIABLES, WorkloadTemplate
 from jinja2 import meta, nodes
 
 from . import workload_kinds
@@ -46,6 +48,8 @@ def stage_definitions(
 def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any], stages_setting: str) -> None:
     """Raise InputError with the line for bad syntax and unknown names, and for a kind without stages.
 
+    What needs no variable of the role is rendered, so that what the load would refuse is refused.
+
     stages: the stage definitions of the load; none if they are not known. stages_setting: what adds others.
     """
     try:
@@ -65,7 +69,7 @@ def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any], 
         line, name = found[0]
         raise InputError(f"{path}, line {line}: '{name}' is undefined{suggest_similar_name(name, known)}")
     kinds = [str(stage["kind"]) for stage in stages if isinstance(stage, dict) and stage.get("kind")]
-    kind = _kind_of_workload(text)
+    kind = _kind_of_rendered_workload(path, text) if undeclared <= set(VARIABLES) else _kind_of_workload(text)
     if kind and kinds and kind not in kinds:
         raise InputError(
             f"{path}: the workload, its last document, is a {kind}, and the stages of the load are those of "
@@ -79,6 +83,12 @@ def _optional_names(tree: nodes.Template) -> Iterator[str]:
         inner = getattr(node, "node", None)
         if getattr(node, "name", "") in ("default", "d", "defined", "undefined") and isinstance(inner, nodes.Name):
             yield inner.name
+
+
+def _kind_of_rendered_workload(path: Path, text: str) -> str:
+    """Return the kind of the workload of a template, rendered as by a load. Raises InputError."""
+    template = WorkloadTemplate(str(path), text)
+    return template_renderer.render(template, "run", "000", "namespace", (0, 1)).workload.kind
 
 
 def _kind_of_workload(text: str) -> str:

@@ -16,7 +16,7 @@ READ: dict[str, Any] = {
     **{
         text: text for text in ("=", "1:30:00", "12:30:45", "2026-11-26", "2026-11-26T10:00:00Z", "yEs", ".", "+", "--")
     },
-    **{text: text for text in ("0b", "0x", "_1", "infinity", "nan", "1e400", "0o8", "1,2", "<<")},
+    **{text: text for text in ("0b", "0x", "_1", "infinity", "nan", "1e400", "0o8", "1,2", "<<", "._5", ".5_0")},
     "0755": 493,
     "0o755": 493,
     "0O17": 15,
@@ -75,3 +75,8 @@ def test_what_can_not_be_read_is_told_with_its_line(text: str, words: str) -> No
     with pytest.raises(yaml.YAMLError) as caught:
         kubectl_yaml.load_documents(text)
     assert words in kubectl_yaml.describe_yaml_error(caught.value)
+
+
+@pytest.mark.parametrize(("items", "count"), [("", 0), (" []", 0), (" [{kind: Job}, {kind: JobList, items: }]", 1)])
+def test_a_list_stands_for_its_items(items: str, count: int) -> None:
+    assert kubectl_yaml.load_objects(f"kind: List\nitems:{items}\n") == [{"kind": "Job"}] * count
