@@ -127,7 +127,7 @@ def announce(wanted: set[str]) -> None:
         needs.append(("programs of the rehearsal cluster", seatrial_cache(), size))
         names = ", ".join(one[0] for one in missing)
         lines.append(
-            f"  programs of the rehearsal cluster ({names}), built from source: "
+            f"  programs of the rehearsal cluster ({names}), built from source (other ways: docs/rehearsal.md): "
             f"about {minutes:.0f} min on 2 cores; building takes up to {size:.0f} GB in Go's caches, the programs"
             f" {0.1 * len(missing):.1f} GB in {seatrial_cache()}"
         )
