@@ -234,7 +234,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_scaling, node_sizing
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_scaling, nodes_for_users
 
 SET = {
     "replicas": {"type": "int", "default": 0},
@@ -253,8 +253,8 @@ def spec_of(params: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
     values = {name: params[name] for name in (*SET, *SIZED) if name in params}
     if params.get("cluster") == "driver" and not params["user"]:
         values["user"] = asdict(machine_sets.DRIVER_USER)
-    values["user"] = node_sizing.read_fields(node_sizing.UserDemand, "user", values.get("user"))
-    values["node"] = node_sizing.read_fields(node_sizing.NodeSize, "node", values.get("node"))
+    values["user"] = nodes_for_users.read_fields(nodes_for_users.UserDemand, "user", values.get("user"))
+    values["node"] = nodes_for_users.read_fields(nodes_for_users.NodeSize, "node", values.get("node"))
     return machine_sets.MachineSetSpec(**values)
 
 

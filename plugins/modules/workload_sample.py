@@ -213,7 +213,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, sample_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, standalone_sampling
 
 
 def main() -> None:
@@ -222,7 +222,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         request = load_spec.SampleSpec.from_params(module.params)
-        return sample_load.run_load_sampling(request, step, ProgressLog(module.params["progress_file"], step))
+        return standalone_sampling.run_load_sampling(request, step, ProgressLog(module.params["progress_file"], step))
 
     ansible_module.run(module, work)
 

@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
@@ -80,7 +80,7 @@ def kinds_of_all_apis(rehearsal: support.Rehearsal) -> Iterator[None]:
 @pytest.mark.usefixtures("kinds_of_all_apis")
 def test_the_api_server_accepts_every_field_of_every_flavour(client: Client, given: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
-    for flavour in training_flavours.flavour_names():
+    for flavour in training_programs.flavour_names():
         made = training_objects.rendered({**given, "fine_tuning_flavour": flavour}, run_id="default")
         for manifest in made.shared:
             client.apply(manifest)

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_
     MachineSetSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_scaling import NodeScaler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_sizing import UserDemand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_for_users import UserDemand
 from playbook import play, run_dirs
 
 WORKERS = "lab-x7k2p-worker-a"

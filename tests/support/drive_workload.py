@@ -66,9 +66,9 @@ def main(what: str, path: str) -> None:
             else:
                 found = LoadRunner(request, step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sample_load
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import standalone_sampling
 
-            found = sample_load.run_load_sampling(load_spec.SampleSpec.from_params(filled), step, progress)
+            found = standalone_sampling.run_load_sampling(load_spec.SampleSpec.from_params(filled), step, progress)
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}
     print(json.dumps(found))

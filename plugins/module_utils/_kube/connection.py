@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
-from . import http1
+from . import http1_replies
 from .server import ApiServerAccess, Broken, open_proxy_tunnel
 from .tls import TlsStream
 
@@ -58,13 +58,13 @@ class ApiReply:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, or None."""
-        return http1.header_value(self.head, name.lower().encode())
+        return http1_replies.header_value(self.head, name.lower().encode())
 
 
 def request_head(access: ApiServerAccess, method: str, path: str, accept: str = JSON) -> bytes:
     """Return the first lines of a request, without Authorization, Content-Type and Content-Length."""
     return (
-        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1.format_host_and_port(access.host, access.port)}\r\n"
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1_replies.format_host_and_port(access.host, access.port)}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
     ).encode("ascii")
 
@@ -179,9 +179,9 @@ class ApiServerConnection:
     def _read(self, held: TlsStream, sent: float, no_body: bool) -> ApiReply:
         head, rest, answered = self._read_head(held)
         body = self._read_body(held, head, rest, no_body)
-        if b"onnection:" in head and (http1.header_value(head, b"connection") or "").lower() == "close":
+        if b"onnection:" in head and (http1_replies.header_value(head, b"connection") or "").lower() == "close":
             self.close()
-        return ApiReply(http1.parse_status_code(head), head, body, sent, answered)
+        return ApiReply(http1_replies.parse_status_code(head), head, body, sent, answered)
 
     def _read_head(self, held: TlsStream) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
@@ -191,14 +191,14 @@ class ApiServerConnection:
             if not more:
                 raise ConnectionResetError("the server closed the connection")
             data += more
-            self._check_limits(len(data), answered, http1.MOST_HEAD)
+            self._check_limits(len(data), answered, http1_replies.MOST_HEAD)
         return data[:end], data[end + 4 :], answered
 
     def _read_body(self, held: TlsStream, head: bytes, rest: bytes, no_body: bool) -> bytes:
-        length, began = http1.parse_content_length(head), time.monotonic()
+        length, began = http1_replies.parse_content_length(head), time.monotonic()
         if length and length <= len(rest):
             return rest
-        if no_body or http1.parse_status_code(head) in (204, 304):
+        if no_body or http1_replies.parse_status_code(head) in (204, 304):
             return b""
         if length is not None:
             missing = length - len(rest)
@@ -211,7 +211,7 @@ class ApiServerConnection:
                 missing -= len(more)
                 self._check_limits(length - missing, began)
             return b"".join(parts)
-        chunks = http1.ChunkedBodyDecoder((http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked")
+        chunks = http1_replies.ChunkedBodyDecoder((http1_replies.header_value(head, b"transfer-encoding") or "").lower() == "chunked")
         parts = [chunks.feed(rest)]
         received = len(rest)
         while not chunks.ended:
@@ -258,7 +258,7 @@ class LineStream(ApiServerConnection):
         self.ended = False
         self._answered = 0.0
         self._rest = b""  # bytes received with the head
-        self._chunks = http1.ChunkedBodyDecoder(False)
+        self._chunks = http1_replies.ChunkedBodyDecoder(False)
         self._pending: list[bytes] = []  # the parts of an incomplete line, and its bytes so far
         self._pending_bytes = 0
 
@@ -275,7 +275,7 @@ class LineStream(ApiServerConnection):
             held.settimeout(silence)
             held.sendall(request)
             head, self._rest, self._answered = self._read_head(held)
-            status = http1.parse_status_code(head)
+            status = http1_replies.parse_status_code(head)
             if status != 200:
                 body = self._read_body(held, head, self._rest, False)
                 self.ended = True
@@ -288,8 +288,8 @@ class LineStream(ApiServerConnection):
                 f"{self.access.server}: no answer: {describe_socket_error(error, silence)}", sent=True
             ) from error
         self.ended, self._pending, self._pending_bytes = False, [], 0
-        self._chunks = http1.ChunkedBodyDecoder(
-            (http1.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
+        self._chunks = http1_replies.ChunkedBodyDecoder(
+            (http1_replies.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
         )
         return ApiReply(status, head, b"", sent, self._answered)
 

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
-from . import http1, kubeconfig_files, login
+from . import http1_replies, kubeconfig_files, login
 from .environment_proxy import proxy_of_environment
 from .kubeconfig_document import (
     ChosenEntries,
@@ -148,7 +148,7 @@ def service_address() -> tuple[str, str]:
 def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
-        "server": f"https://{http1.format_host_and_port(*service_address())}",
+        "server": f"https://{http1_replies.format_host_and_port(*service_address())}",
         "certificate-authority": str(access / "ca.crt"),
     }
     return single_context_kubeconfig(name, cluster, {"tokenFile": str(access / "token")}, namespace)
@@ -166,7 +166,7 @@ def load_in_cluster_access() -> ApiServerAccess:
     source = f"the service account in {SERVICE_ACCOUNT}"
     named = SERVICE_ACCOUNT / "namespace"
     access = ApiServerAccess(
-        server=f"https://{http1.format_host_and_port(host, port)}",
+        server=f"https://{http1_replies.format_host_and_port(host, port)}",
         host=host,
         port=int(port),
         prefix="",

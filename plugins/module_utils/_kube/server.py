@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
-from .http1 import format_host_and_port
+from .http1_replies import format_host_and_port
 
 #: Schemes and their default ports. With both socks5 and socks5h the proxy resolves the name, as in kubectl.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}

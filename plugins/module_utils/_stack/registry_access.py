@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     is_condition_true,
 )
 
-from . import pull_secret
+from . import pull_secret_content
 
 POOL_VERSION, POOL_KIND = "machineconfiguration.openshift.io/v1", "MachineConfigPool"
 #: Seconds between two looks at the pools.
@@ -178,20 +178,20 @@ class RegistryAccess:
         refuse_unable_pools(self.client)
         inventory = self._read()
         wanted = (
-            pull_secret.parse_registry_credentials(credentials, "the pull secret for the registry")
+            pull_secret_content.parse_registry_credentials(credentials, "the pull secret for the registry")
             if credentials
             else {}
         )
         sets = mirror_manifests(mirrors, self.run_id, mirror_kinds(self.client)) if mirrors else []
         missing = [mirror_set for mirror_set in sets if not self._is_there(mirror_set)]
         secret, text = self._secret() if wanted else ({}, "")
-        result = pull_secret.merge_registry_credentials(text, wanted) if wanted else ""
+        result = pull_secret_content.merge_registry_credentials(text, wanted) if wanted else ""
         changes = bool(missing) or result != text
         if check or not (changes or inventory.get("pending")):
             return changes
         if result != text:
             inventory["secret"] = _pull_secret_change_record(
-                inventory.get("secret"), text, result, pull_secret.missing_registries(text, wanted)
+                inventory.get("secret"), text, result, pull_secret_content.missing_registries(text, wanted)
             )
         known = [mirror["manifest"] for mirror in inventory["mirrors"]]
         inventory["mirrors"] += [{"manifest": manifest} for manifest in missing if manifest not in known]
@@ -278,14 +278,14 @@ class RegistryAccess:
         secret, text = self._secret()
         now = _salted_hash(entry["salt"], text)
         if now == entry["before"] or not _registries_added_by_run(entry) & set(
-            pull_secret.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}")
+            pull_secret_content.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}")
         ):
             return False
         names = next((state["registries"] for state in entry["states"] if state["after"] == now), None)
         if names is None:
             left.append(_changed_since(entry, text))
             return False
-        self._write(secret, pull_secret.without_added_credentials(text, names))
+        self._write(secret, pull_secret_content.without_added_credentials(text, names))
         self.say(f"the pull secret is as before, without {', '.join(names)}")
         return True
 
@@ -301,7 +301,7 @@ def _pull_secret_change_record(
     entry: dict[str, Any] = {
         "salt": salt,
         "before": _salted_hash(salt, text),
-        "known": sorted(pull_secret.parse_registry_credentials(text, "it")),
+        "known": sorted(pull_secret_content.parse_registry_credentials(text, "it")),
         "states": [],
     }
     if earlier:
@@ -316,7 +316,7 @@ def _pull_secret_change_record(
 
 
 def _changed_since(entry: Mapping[str, Any], text: str) -> str:
-    there = set(pull_secret.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}"))
+    there = set(pull_secret_content.parse_registry_credentials(text, f"Secret {NAMESPACE}/{NAME}"))
     ours = _registries_added_by_run(entry)
     more, fewer = sorted(there - set(entry["known"]) - ours), sorted(set(entry["known"]) - there)
     how = [f"{what} {formats.format_list(names)}" for what, names in (("added", more), ("removed", fewer)) if names]

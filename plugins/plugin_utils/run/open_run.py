@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     preset_definitions,
     read_secret_settings,
     resolve_settings,
-    roles_read,
+    roles_of_run,
     schedule_keywords,
     secret_entries,
     settings_context,
@@ -185,7 +185,7 @@ class SettingsSession:
             record = run_record.new_record(
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
-            record["roles"] = roles_read.roles_read(self.context.role, self.context.catalogue)
+            record["roles"] = roles_of_run.roles_read(self.context.role, self.context.catalogue)
             record.update(place_of_directory(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))

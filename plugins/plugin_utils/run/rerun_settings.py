@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     setting_programs,
     setting_templates,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read import roles_read
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_of_run import roles_read
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
     RESERVED,
     Catalogue,

@@ -29,7 +29,7 @@ from . import (
     point_loads,
     project_role,
     schedule_keywords,
-    template_checks,
+    workload_template_checks,
     verdict_settings,
 )
 from .declared_checks import first_refused, read_checks
@@ -208,8 +208,8 @@ class PreflightInput:
         setting = f"{name.removesuffix('workload_template')}stages"
         places = [folder / "files" / "kinds" for folder in self.catalogue.roles.values()]
         try:
-            stages = template_checks.stage_definitions(about, settings, self.render, places)
-            template_checks.check_template(path, about.get("variables") or (), stages, setting)
+            stages = workload_template_checks.stage_definitions(about, settings, self.render, places)
+            workload_template_checks.check_template(path, about.get("variables") or (), stages, setting)
         except InputError as error:
             raise InputError(f"{name}: {error}{self._set_by(name)}") from error
 

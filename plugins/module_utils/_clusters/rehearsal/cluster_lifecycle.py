@@ -28,7 +28,7 @@ from . import (
     component_versions,
     discovery_caches,
     existing_programs,
-    image_registry,
+    registry_storage,
     instance_dir,
     instance_processes,
     instance_users,
@@ -70,7 +70,7 @@ def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> di
             existing_programs.components_without_programs(components, options.program_sources), options.program_sources
         )
         lines += node_images.describe_missing_images(components, options.program_sources.cache)
-        lines += image_registry.describe_missing_layers(
+        lines += registry_storage.describe_missing_layers(
             components, node_images.cached_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
@@ -78,7 +78,7 @@ def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> di
     images, made = node_images.build_missing_images(
         components, program_paths_by_name(programs), options.program_sources.cache, say
     )
-    made = image_registry.create_missing_compressed_layers(components, images, say) or made
+    made = registry_storage.create_missing_compressed_layers(components, images, say) or made
     return {"changed": provided or made, "needs": [], **program_results(programs)}
 
 
@@ -118,7 +118,7 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
             components, program_paths_by_name(programs), options.program_sources.cache, say
         )
     changes = [change for future in base for change in future.result()[0]]
-    made = image_registry.create_missing_compressed_layers(components, images, say) or made
+    made = registry_storage.create_missing_compressed_layers(components, images, say) or made
     more, result = _bring_up(options, wanted, components, programs, images, requested, say)
     changes += more
     result.update(program_results(programs))
@@ -168,7 +168,7 @@ def _bring_up(
             marker = now
             components = _select_as_built(options, marker.components, built)
             instance.update(marker)
-        image_registry.write_registry_folders(components, images, instance.path)
+        registry_storage.write_registry_folders(components, images, instance.path)
         changes += InstanceProcessStarter(options.timeout, instance, components, programs, images, say).run()
         result = describe_instance_state(options, instance, marker, components)
     if changes:

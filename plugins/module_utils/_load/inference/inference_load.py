@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_watch, several_clients
-from .client_process import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
+from .client_process_resources import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
 from .client_report import ClientReport, join_reports
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from .client_process import raise_file_limit
+from .client_process_resources import raise_file_limit
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .request_connection import READ, SO_TIMESTAMPNS, STAMPS, ConnectionLost, InferenceServer, RequestConnection

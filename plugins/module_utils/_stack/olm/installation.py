@@ -26,11 +26,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import existing, objects, readiness
+from . import existing, objects, readiness_checks
 from .catalog_offer import CatalogOffer, choose_offer, example_from_csv
 from .existing import ExistingSubscription
 from .objects import OperatorObjectWriter, Say
-from .readiness import contains_all_fields, is_meant, is_ready, why_not_ready
+from .readiness_checks import contains_all_fields, is_meant, is_ready, why_not_ready
 from .specs import OperandSpec, OperatorSpec, append_items
 
 
@@ -92,7 +92,7 @@ def missing_object(cache: WatchCache, operator: OperatorSpec) -> str:
             return f"{each.kind} {', '.join(missing)} to exist"
         if each.ready.metrics:
             for item in matching:
-                if lack := readiness.missing_metrics(cache.client, item, each.ready):
+                if lack := readiness_checks.missing_metrics(cache.client, item, each.ready):
                     return f"{format_object_title(item)} to serve metrics{lack}"
         bad = [item for item in matching if not is_ready(item, each.ready)]
         if bad:

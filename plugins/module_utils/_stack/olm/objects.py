@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from .catalog_offer import CatalogOffer
-from .readiness import contains_all_fields
+from .readiness_checks import contains_all_fields
 from .specs import CreatedObjects, OperatorSpec
 
 MONITORING = "openshift.io/cluster-monitoring"

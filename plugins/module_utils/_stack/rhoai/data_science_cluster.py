@@ -32,7 +32,7 @@ from ..olm import diagnosis
 from ..olm.deletion import DeletionResult, delete_all
 from ..olm.objects import V1ALPHA1, is_ours
 from ..olm.owned_subscriptions import CRD
-from ..olm.readiness import available_pods, contains_all_fields
+from ..olm.readiness_checks import available_pods, contains_all_fields
 from . import component_states
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1 import ChunkedBodyDecoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_replies import ChunkedBodyDecoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import connection, http1, tls
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import connection, http1_replies, tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     LineStream,
@@ -224,7 +224,7 @@ def test_an_endless_reply_is_broken_at_a_limit(tmp_path: Path, wire: bytes, mess
     with ScriptedServer(answer) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "MOST_BYTES", 20_000)
         patch.setattr(connection, "MOST_SECONDS", 30.0)
-        patch.setattr(http1, "MOST_HEAD", 20_000)
+        patch.setattr(http1_replies, "MOST_HEAD", 20_000)
         access = load_context_access(server.kubeconfig(tmp_path / "kubeconfig", {"token": "t"}))
         held = connection.ApiServerConnection(access, 5.0)
         with pytest.raises(Broken, match=message):

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_process import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_process_resources import (
     client_bottleneck,
     raised_priority,
 )

@@ -9,7 +9,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     pod_lifetimes,
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.event_assignment import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.watch_event_assignment import (
     PodReplacements,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.interval_assignment import (

@@ -20,9 +20,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
     ProgressFormat,
     read_training_progress,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
 
-FMS = ProgressFormat.of(training_flavours.load_flavour("fms").progress)
+FMS = ProgressFormat.of(training_programs.load_flavour("fms").progress)
 
 
 def write(folder: Path, *steps: tuple[int, str], tail: str = "") -> None:

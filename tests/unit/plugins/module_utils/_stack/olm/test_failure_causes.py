@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, diagnosis, readiness
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, diagnosis, readiness_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import (
     ExpectedObjects,
     ReadyCondition,
@@ -77,11 +77,11 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
         "kind": "X",
         "status": {"state": "ready", "conditions": [{"type": "Ready", "status": "False", "reason": "Why"}]},
     }
-    assert readiness.is_ready(one, ReadyCondition(field="status.state", equals="ready"))
-    assert not readiness.is_ready(one, ReadyCondition(condition="Ready"))
-    assert readiness.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
+    assert readiness_checks.is_ready(one, ReadyCondition(field="status.state", equals="ready"))
+    assert not readiness_checks.is_ready(one, ReadyCondition(condition="Ready"))
+    assert readiness_checks.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
     assert (
-        readiness.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
+        readiness_checks.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
         == " (status.phase is not set, not up)"
     )
 
@@ -98,13 +98,13 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
     ],
 )
 def test_pods_are_available_when_their_controller_has_seen_the_newest_spec(item: dict[str, Any], up: bool) -> None:
-    assert readiness.is_ready(item, ReadyCondition(available=True)) == up
+    assert readiness_checks.is_ready(item, ReadyCondition(available=True)) == up
 
 
 def test_a_field_without_a_value_to_equal_must_be_set_and_not_0() -> None:
     field = ReadyCondition(field='status.allocatable["nvidia.com/gpu"]')
     for value, up in (("8", True), ("0", False), (None, False)):
-        assert readiness.is_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
+        assert readiness_checks.is_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
 
 
 def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
@@ -116,11 +116,11 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
         ({"names": ["a"], "labels": {"x": "1"}}, True),
         ({"labels": {"x": "2"}}, False),
     ):
-        assert readiness.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)) == meant
+        assert readiness_checks.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)) == meant
 
 
 def test_defaults_of_a_server_are_not_a_difference() -> None:
-    assert readiness.contains_all_fields({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
-    assert not readiness.contains_all_fields({"a": 1}, {"b": {"c": 2}})
-    assert not readiness.contains_all_fields({"l": [1, 2]}, {"l": [1]})
-    assert readiness.contains_all_fields(None, {})
+    assert readiness_checks.contains_all_fields({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
+    assert not readiness_checks.contains_all_fields({"a": 1}, {"b": {"c": 2}})
+    assert not readiness_checks.contains_all_fields({"l": [1, 2]}, {"l": [1]})
+    assert readiness_checks.contains_all_fields(None, {})

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import readiness, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import readiness_checks, specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import ReadyCondition
 from scripted_server import Asked, ScriptedServer, reply, status_object
 
@@ -34,7 +34,7 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
-            lack = readiness.missing_metrics(client, one, READY)
+            lack = readiness_checks.missing_metrics(client, one, READY)
         asked: list[Asked] = server.asked
         return lack, [each.path for each in asked]
 
@@ -47,7 +47,7 @@ def test_a_metric_without_a_sample_is_missing(tmp_path: Path) -> None:
 
 def test_a_pod_that_serves_all_metrics_lacks_nothing(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
-    assert readiness.metric_names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
+    assert readiness_checks.metric_names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
 
 def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
-    image_registry,
+    registry_storage,
     node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
@@ -67,9 +67,9 @@ def pull(root: Path, name: str, tag: str) -> tuple[dict[str, Any], bytes]:
 
 
 def test_an_image_in_the_registry_is_complete(tmp_path: Path, archives: dict[str, Path]) -> None:
-    assert image_registry.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert registry_storage.create_missing_compressed_layers(PARTS, archives, quiet)
     for _again in range(2):
-        image_registry.write_registry_folders(PARTS, archives, tmp_path / "data")
+        registry_storage.write_registry_folders(PARTS, archives, tmp_path / "data")
     config, layer = pull(tmp_path / "data" / STORE, "seatrial/hold", "1")
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
     assert config["config"]["Cmd"] == ["/hold"]
@@ -84,34 +84,34 @@ def test_an_image_in_the_registry_is_complete(tmp_path: Path, archives: dict[str
 def test_a_layer_is_compressed_once_and_only_for_a_registry(tmp_path: Path, archives: dict[str, Path]) -> None:
     folder = archives["hold"].parent
     assert (
-        not image_registry.create_missing_compressed_layers(PARTS[:1], archives, quiet)
-        and not (folder / image_registry.LAYER).exists()
+        not registry_storage.create_missing_compressed_layers(PARTS[:1], archives, quiet)
+        and not (folder / registry_storage.LAYER).exists()
     )
-    image_registry.write_registry_folders(PARTS[:1], archives, tmp_path / "data")
+    registry_storage.write_registry_folders(PARTS[:1], archives, tmp_path / "data")
     assert not (tmp_path / "data").exists()
-    assert image_registry.create_missing_compressed_layers(PARTS, archives, quiet)
-    assert not image_registry.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert registry_storage.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert not registry_storage.create_missing_compressed_layers(PARTS, archives, quiet)
 
 
 def test_half_a_layer_is_made_again(archives: dict[str, Path]) -> None:
-    image_registry.create_missing_compressed_layers(PARTS, archives, quiet)
+    registry_storage.create_missing_compressed_layers(PARTS, archives, quiet)
     folder = archives["hold"].parent
-    with (folder / image_registry.LAYER).open("r+b") as stream:
+    with (folder / registry_storage.LAYER).open("r+b") as stream:
         stream.truncate(10)
-    left = folder / f".{image_registry.LAYER}.new-killed"
+    left = folder / f".{registry_storage.LAYER}.new-killed"
     left.write_text("half")
-    assert image_registry.create_missing_compressed_layers(PARTS, archives, quiet) and not left.exists()
-    assert hashlib.sha256((folder / image_registry.LAYER).read_bytes()).hexdigest() == (
-        json.loads((folder / image_registry.ABOUT).read_text())["digest"].removeprefix("sha256:")
+    assert registry_storage.create_missing_compressed_layers(PARTS, archives, quiet) and not left.exists()
+    assert hashlib.sha256((folder / registry_storage.LAYER).read_bytes()).hexdigest() == (
+        json.loads((folder / registry_storage.ABOUT).read_text())["digest"].removeprefix("sha256:")
     )
 
 
 def test_time_and_space_are_announced_for_images_of_packages(tmp_path: Path) -> None:
     base = part("node", ImageSpec("base", debian="trixie", minutes=2, disk_gib=0.4))
-    (line,) = image_registry.describe_missing_layers([base, PARTS[1]], {})
+    (line,) = registry_storage.describe_missing_layers([base, PARTS[1]], {})
     assert line == "compressing image localhost/seatrial/base:1 for the registry, once: up to 2 min and 0.1 GiB"
-    assert image_registry.describe_missing_layers([base], {}) == []
+    assert registry_storage.describe_missing_layers([base], {}) == []
     there = {"base": tmp_path / "base" / node_images.ARCHIVE}
     there["base"].parent.mkdir()
-    assert image_registry.describe_missing_layers([base, PARTS[1]], there) == [line]
+    assert registry_storage.describe_missing_layers([base, PARTS[1]], there) == [line]
     shutil.rmtree(tmp_path / "base")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import pull_secret
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import pull_secret_content
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,9 +42,9 @@ def secrets(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 def test_removing_is_the_exact_inverse_of_merging(secret: tuple[str, dict[str, Any]], wanted: dict[str, Any]) -> None:
     text, known = secret
     new = {name: value for name, value in wanted.items() if name not in known}
-    result = pull_secret.merge_registry_credentials(text, new)
+    result = pull_secret_content.merge_registry_credentials(text, new)
     assert json.loads(result) == {**json.loads(text), "auths": {**known, **new}}
-    assert pull_secret.without_added_credentials(result, new) == text
+    assert pull_secret_content.without_added_credentials(result, new) == text
     assert result.startswith(text[: text.index("{")]) and len(result) >= len(text)
 
 
@@ -56,30 +56,30 @@ def test_two_merges_are_removed_together(
     text, known = secret
     first = {name: value for name, value in first.items() if name not in known}
     second = {name: value for name, value in second.items() if name not in {**known, **first}}
-    result = pull_secret.merge_registry_credentials(pull_secret.merge_registry_credentials(text, first), second)
-    assert pull_secret.without_added_credentials(result, [*second, *first]) == text
+    result = pull_secret_content.merge_registry_credentials(pull_secret_content.merge_registry_credentials(text, first), second)
+    assert pull_secret_content.without_added_credentials(result, [*second, *first]) == text
 
 
 def test_what_is_there_is_not_added_and_other_credentials_are_not_replaced() -> None:
     text = '{"auths": {"quay.io": {"auth": "CANARY"}}}'
-    assert pull_secret.merge_registry_credentials(text, {"quay.io": {"auth": "CANARY"}}) == text
+    assert pull_secret_content.merge_registry_credentials(text, {"quay.io": {"auth": "CANARY"}}) == text
     with pytest.raises(InputError, match="other credentials for quay.io.*such as quay.io/<organisation>") as caught:
-        pull_secret.merge_registry_credentials(text, {"quay.io": {"auth": "x"}})
+        pull_secret_content.merge_registry_credentials(text, {"quay.io": {"auth": "x"}})
     assert "CANARY" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "CANARY", "[]", '{"auth": {}}', '{"auths": []}', '{"auths": {"a": {}}'])
 def test_what_is_no_pull_secret_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(InputError, match="it must be JSON with a dictionary auths") as caught:
-        pull_secret.parse_registry_credentials(text, "x")
+        pull_secret_content.parse_registry_credentials(text, "x")
     assert "CANARY" not in str(caught.value)
 
 
 def test_a_key_that_is_there_twice_is_refused() -> None:
     with pytest.raises(InputError, match="the key auths twice"):
-        pull_secret.merge_registry_credentials('{"auths": {}, "auths": {"a": {}}}', {"b": {}})
+        pull_secret_content.merge_registry_credentials('{"auths": {}, "auths": {"a": {}}}', {"b": {}})
 
 
 def test_credentials_that_are_not_in_their_place_are_not_removed() -> None:
     with pytest.raises(ValueError, match="b is not where it was put"):
-        pull_secret.without_added_credentials('{"auths":{"a":{},"b":{}}}', ["b"])
+        pull_secret_content.without_added_credentials('{"auths":{"a":{},"b":{}}}', ["b"])

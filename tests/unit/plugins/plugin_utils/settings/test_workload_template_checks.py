@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import template_checks
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_template_checks
 
 JOB = 'apiVersion: batch/v1\nkind: Job\nmetadata: {name: "{{ name }}"}\n'
 STAGES = [{"kind": "Job"}, {"kind": "Pod"}]
@@ -14,7 +14,7 @@ STAGES = [{"kind": "Job"}, {"kind": "Pod"}]
 
 def checked(folder: Path, text: str) -> None:
     (folder / "t.yml.j2").write_text(text, encoding="utf-8")
-    template_checks.check_template(folder / "t.yml.j2", ["gpus", "image"], STAGES, "my_stages")
+    workload_template_checks.check_template(folder / "t.yml.j2", ["gpus", "image"], STAGES, "my_stages")
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from ansible_collections.perfscale.seatrial.plugins.lookup import training_flavo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs, workload_kinds
 
 
-@pytest.mark.parametrize("name", training_flavours.flavour_names())
+@pytest.mark.parametrize("name", training_programs.flavour_names())
 def test_a_flavour_knows_what_it_sets_itself(name: str) -> None:
-    flavour = training_flavours.load_flavour(name)
+    flavour = training_programs.load_flavour(name)
     if flavour.known:
         extra = flavour.without_gpus.get("hyper_parameters", {})
         assert {*flavour.hyper_parameters, *extra} <= set(flavour.known)
@@ -28,47 +28,47 @@ def test_a_flavour_knows_what_it_sets_itself(name: str) -> None:
     assert len(flavour.known) == len(set(flavour.known))
 
 
-@pytest.mark.parametrize("name", training_flavours.flavour_names())
+@pytest.mark.parametrize("name", training_programs.flavour_names())
 def test_the_kpis_of_a_flavour_exist_only_with_it_and_read_what_its_log_gives(name: str) -> None:
-    path = training_flavours.FOLDER / name / kpi_definitions.IN_FOLDER
+    path = training_programs.FOLDER / name / kpi_definitions.IN_FOLDER
     if not path.exists():
         return
-    steps = training_flavours.load_flavour(name).log_format.get("steps", {}).get("figures")
+    steps = training_programs.load_flavour(name).log_format.get("steps", {}).get("figures")
     for one in load_definitions([str(path)]):
         assert one["settings"] == {"fine_tuning_flavour": name}
         assert steps is None or one["source"]["figure"] in steps
 
 
 def test_the_choices_of_the_setting_are_the_folders() -> None:
-    specs = yaml.safe_load((training_flavours.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
+    specs = yaml.safe_load((training_programs.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     setting = specs["argument_specs"]["main"]["options"]["fine_tuning_flavour"]
-    assert sorted(setting["choices"]) == training_flavours.flavour_names()
+    assert sorted(setting["choices"]) == training_programs.flavour_names()
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(training_flavours, "FOLDER", tmp_path)
+    monkeypatch.setattr(training_programs, "FOLDER", tmp_path)
     (tmp_path / "mine").mkdir()
     return tmp_path / "mine"
 
 
 def written(folder: Path, **changes: Any) -> None:
-    given = yaml.safe_load((training_flavours.ROLE / "files/flavours/ilab/flavour.yml").read_text(encoding="utf-8"))
+    given = yaml.safe_load((training_programs.ROLE / "files/flavours/ilab/flavour.yml").read_text(encoding="utf-8"))
     changed = {key: value for key, value in {**given, **changes}.items() if value is not None}
     (folder / "flavour.yml").write_text(yaml.safe_dump(changed), encoding="utf-8")
 
 
 def test_another_flavour_is_a_folder_with_the_names_of_kinds(folder: Path) -> None:
     written(folder, apis=["myjob"])
-    training_flavours.load_flavour.cache_clear()
-    assert training_flavours.load_flavour("mine").variables()["apis"] == ["myjob"]
+    training_programs.load_flavour.cache_clear()
+    assert training_programs.load_flavour("mine").variables()["apis"] == ["myjob"]
 
 
-@pytest.mark.parametrize("name", training_flavours.flavour_names())
+@pytest.mark.parametrize("name", training_programs.flavour_names())
 def test_the_kinds_of_a_flavour_say_where_the_log_of_a_training_is(name: str) -> None:
-    specs = yaml.safe_load((training_flavours.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
+    specs = yaml.safe_load((training_programs.ROLE / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     setting = specs["argument_specs"]["main"]["options"]["fine_tuning_api"]
-    for api in training_flavours.load_flavour(name).apis:
+    for api in training_programs.load_flavour(name).apis:
         kind = workload_kinds.load_kind(api)
         assert api == kind.kind.lower() and api in setting["choices"]
         assert kind.log["pods"] and kind.log["container"] and kind.install and "kind:" in kind.template()
@@ -91,14 +91,14 @@ def test_the_kinds_of_a_flavour_say_where_the_log_of_a_training_is(name: str) ->
 )
 def test_a_wrong_file_is_refused(folder: Path, changes: dict[str, Any], words: str) -> None:
     written(folder, **changes)
-    training_flavours.load_flavour.cache_clear()
+    training_programs.load_flavour.cache_clear()
     with pytest.raises(DataError, match=words):
-        training_flavours.load_flavour("mine")
+        training_programs.load_flavour("mine")
 
 
 def test_an_unknown_flavour_is_refused_with_the_nearest() -> None:
-    training_flavours.load_flavour.cache_clear()
+    training_programs.load_flavour.cache_clear()
     with pytest.raises(InputError, match=r"fine-tuning 'ilb' .*did you mean 'ilab'\?\); there are fms, ilab, ray"):
-        training_flavours.load_flavour("ilb")
+        training_programs.load_flavour("ilb")
     with pytest.raises(AnsibleLookupError, match="did you mean 'ilab'"):
         training_flavour.LookupModule().run(["ilb"])

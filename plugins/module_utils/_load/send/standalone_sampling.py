@@ -22,7 +22,7 @@ from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import ledger
 from .early_end import StalledLoad, require_answer
-from .left_out_objects import ObjectsLeftOut, find_existing_namespace
+from .unselected_objects import ObjectsLeftOut, find_existing_namespace
 from .load_spec import OTHERS, SampleSpec
 
 #: File in the directory of the point that ends the sampling of a load of others.
