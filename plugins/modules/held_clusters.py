@@ -122,7 +122,7 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
-        return held_clusters.list_and_release(module.params, step, say, module.check_mode)
+        return held_clusters.list_and_release_expired(module.params, step, say, module.check_mode)
 
     ansible_module.run(module, work)
 

@@ -21,7 +21,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._inference
+  - perfscale.seatrial._inference_tls
   - perfscale.seatrial._step_directory
   - perfscale.seatrial._step_directory.progress
 attributes:

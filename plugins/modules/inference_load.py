@@ -22,7 +22,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
-  - perfscale.seatrial._inference
+  - perfscale.seatrial._inference_tls
   - perfscale.seatrial._step_directory
   - perfscale.seatrial._step_directory.progress
 attributes:

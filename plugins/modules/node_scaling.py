@@ -234,7 +234,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_scaling, nodes_for_users
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
+    machine_sets,
+    node_scaling,
+    nodes_for_users,
+)
 
 SET = {
     "replicas": {"type": "int", "default": 0},

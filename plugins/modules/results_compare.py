@@ -109,7 +109,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import ComparisonRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import ComparisonRules
 
 
 def main() -> None:

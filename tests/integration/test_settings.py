@@ -252,7 +252,7 @@ EVERY_PRESET = """
   tags: [settings]
   tasks:
     - name: "{{ project }}"
-      perfscale.seatrial.settings:
+      perfscale.seatrial.open_run:
         project: "{{ project }}"
         phases: [settings, test]
       loop: "{{ presets }}"

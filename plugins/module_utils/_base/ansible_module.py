@@ -104,7 +104,7 @@ def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
             result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
-        module.fail_json(msg=readable_message(error), error=error.cause, **getattr(error, "facts", {}))
+        module.fail_json(msg=readable_message(error), error=error.error_kind, **getattr(error, "facts", {}))
     except Exception as error:  # an error of ours, or a full disk: the result stays readable, and the log has the rest
         with suppress(OSError):
             step.log(f"failed: {traceback.format_exc()}")

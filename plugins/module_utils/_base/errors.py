@@ -30,7 +30,7 @@ class SeatrialError(Exception):
         self.setting = setting
 
     @property
-    def cause(self) -> str:
+    def error_kind(self) -> str:
         """The kind of the error, in results of modules and in the record of a run."""
         return type(self).__name__
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 
-def place_of_directory(directory: Path, final: Path) -> dict[str, Any]:
+def path_and_inode(directory: Path, final: Path) -> dict[str, Any]:
     """Return the entries of the record. final: the path to which the directory will be renamed."""
     return {"directory": str(final.resolve()), "inode": directory.stat().st_ino}
 

@@ -133,7 +133,7 @@ class _ClusterReader:
                 return result
         except SeatrialError as error:
             self.notes.append(self._reason(error))
-            return {"ran": {}, "cause": error.cause, "reason": self._reason(error)}
+            return {"ran": {}, "cause": error.error_kind, "reason": self._reason(error)}
 
     def _state(
         self, client: Client, seen: what_ran.ClusterSnapshot, namespaces: Sequence[str], point: Path | None

@@ -146,10 +146,10 @@ class RunCleanup:
                 # objects, we and Kubernetes would delete the same objects and slow each other down.
                 early = [labelled for wave in others for labelled in wave if labelled.kind.kind == "Namespace"]
                 self._delete_wave(early)
-            self._wait_gone(first, deadline, timeout)
+            self._delete_until_gone(first, deadline, timeout)
             for wave in others:
                 self._delete_wave([labelled for labelled in wave if labelled not in early])
-                self._wait_gone(wave, deadline, timeout)
+                self._delete_until_gone(wave, deadline, timeout)
         self._wait_dependents(deadline, timeout)
         self.outcome.deleted = deletion_order.count_by_kind(self._deleted.values())
         return self.outcome
@@ -182,7 +182,7 @@ class RunCleanup:
                     reported = time.monotonic()
                     self.say(f"sent {number} of {len(objects)} deletions")
 
-    def _wait_gone(self, wave: Sequence[LabelledObject], deadline: float, timeout: float) -> None:
+    def _delete_until_gone(self, wave: Sequence[LabelledObject], deadline: float, timeout: float) -> None:
         """Wait until no object of these kinds has the label; objects that appear meanwhile are deleted too."""
         kinds = list(dict.fromkeys(labelled.kind for labelled in wave))
         pause = _SHORTEST_PAUSE

@@ -63,8 +63,9 @@ class ApiReply:
 
 def request_head(access: ApiServerAccess, method: str, path: str, accept: str = JSON) -> bytes:
     """Return the first lines of a request, without Authorization, Content-Type and Content-Length."""
+    host = http1_replies.format_host_and_port(access.host, access.port)
     return (
-        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {http1_replies.format_host_and_port(access.host, access.port)}\r\n"
+        f"{method} {access.prefix}{path} HTTP/1.1\r\nHost: {host}\r\n"
         f"User-Agent: perfscale.seatrial\r\nAccept: {accept}\r\n"
     ).encode("ascii")
 
@@ -211,7 +212,9 @@ class ApiServerConnection:
                 missing -= len(more)
                 self._check_limits(length - missing, began)
             return b"".join(parts)
-        chunks = http1_replies.ChunkedBodyDecoder((http1_replies.header_value(head, b"transfer-encoding") or "").lower() == "chunked")
+        chunks = http1_replies.ChunkedBodyDecoder(
+            (http1_replies.header_value(head, b"transfer-encoding") or "").lower() == "chunked"
+        )
         parts = [chunks.feed(rest)]
         received = len(rest)
         while not chunks.ended:

@@ -154,7 +154,7 @@ class Broken(AccessError):
         self.sent = sent
 
     @property
-    def cause(self) -> str:
+    def error_kind(self) -> str:
         """The kind of the error: whether the request was sent matters only to its sender."""
         return AccessError.__name__
 

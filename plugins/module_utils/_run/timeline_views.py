@@ -84,7 +84,7 @@ class WorkloadNodes:
         """Note that a pod of a workload was bound to ``node``."""
         self._seen[row] |= 1 if node in self._real else 2
 
-    def kinds(self) -> list[str | None]:
+    def kinds_by_workload(self) -> list[str | None]:
         """Return the kind of nodes of each workload, None for one without a bound pod."""
         return [_BY_BITS[bits] for bits in self._seen]
 

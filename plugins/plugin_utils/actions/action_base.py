@@ -46,10 +46,10 @@ def ansible_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise BadInput(readable_message(error), result={"error": error.cause}) from error
+        raise BadInput(readable_message(error), result={"error": error.error_kind}) from error
     except SeatrialError as error:
         # Without the cause, whose message Ansible would add.
-        raise AnsibleActionFail(readable_message(error), result={"error": error.cause}) from None
+        raise AnsibleActionFail(readable_message(error), result={"error": error.error_kind}) from None
 
 
 class SeatrialAction(ActionBase):

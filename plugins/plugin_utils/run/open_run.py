@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import place_of_directory
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -55,7 +55,7 @@ from .settings_display import show_points, show_settings
 
 @dataclass
 class SettingsSession:
-    """One call of module settings.
+    """One call of module open_run.
 
     phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
     Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check. skip: phases that are left
@@ -97,7 +97,7 @@ class SettingsSession:
         if run_dir:
             return self._continue(str(self.templar.template(run_dir)), chosen)
         name = self.templar.template(self.context.variables.get("run_name"))
-        return self._open(chosen) if name in (None, "") else self._named(str(name), chosen)
+        return self._open(chosen) if name in (None, "") else self._open_or_continue_named(str(name), chosen)
 
     def apply_profiles(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
         """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
@@ -126,7 +126,7 @@ class SettingsSession:
         show_settings(self.context, effective, changed, self._given_secrets(), self.say)
         return {**self._result(directory, effective, changed), "changed": changed != request}
 
-    def _named(self, name: str, chosen: list[str]) -> dict[str, Any]:
+    def _open_or_continue_named(self, name: str, chosen: list[str]) -> dict[str, Any]:
         """Open the run of a name that is known beforehand, or continue it in a session that only reports or gives back.
 
         A caller of such a session knows only the name, so it may not know whether the run was ever opened.
@@ -168,7 +168,7 @@ class SettingsSession:
         effective = self.context.effective(request)
         checked = self._check(request, effective, chosen, None)
         show_settings(self.context, effective, request, self._given_secrets(), self.say)
-        names = self.context.ineffective_names()
+        names = self.context.describe_misnamed_extra_vars()
         for line in [*names, *self.context.replaced(request), *checked.warnings_of_unused_settings()]:
             self.say(f"  warning: {line}")
         if chosen == ["settings"]:
@@ -186,7 +186,7 @@ class SettingsSession:
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
             record["roles"] = roles_of_run.roles_read(self.context.role, self.context.catalogue)
-            record.update(place_of_directory(directory, parent / name))
+            record.update(path_and_inode(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)
@@ -212,7 +212,7 @@ class SettingsSession:
         more = settings_context.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read_record(directory)
         interrupted = point_states.point_when_interrupted(directory, earlier)
-        request, dropped = resumed_extra_vars.request_of_continued_run(
+        request, dropped = resumed_extra_vars.continued_request_and_dropped_names(
             request, more, earlier.get("sessions", []), chosen
         )
         gives_back = set(chosen) <= interrupted_run.GIVING_BACK

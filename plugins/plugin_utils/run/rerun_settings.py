@@ -61,7 +61,10 @@ class _RerunRules:
             if name != setting and setting != "matrix":
                 return f"a part of {setting}: give it again"
             why = next(
-                filter(None, (self.why_left_out(*inner) for inner in setting_programs.settings_within(name, value))), ""
+                filter(
+                    None, (self.why_left_out(*inner) for inner in setting_programs.settings_set_by_keyword(name, value))
+                ),
+                "",
             )
             return why or self._why_no_data(name, value)
         if known is None:

@@ -38,7 +38,7 @@ def request_of_new_run(request: RequestedSettings, extra: Iterable[str]) -> Requ
     )
 
 
-def request_of_continued_run(
+def continued_request_and_dropped_names(
     request: RequestedSettings, more: SettingsLayer, sessions: Iterable[Mapping[str, Any]], chosen: Iterable[str]
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a session that continues a run, and the names of the values that it drops.

@@ -123,7 +123,7 @@ def check_recorded_call(step: Path, context: settings_context.SettingsContext) -
     if not _ENTRY.fullmatch(entry) or not (folder / "tasks" / f"{entry}.yml").is_file():
         raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
-    programs = context.programs_in_effect()
+    programs = context.trusted_programs()
     recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
     loaded = [call]
     if (run_dir / recorded_settings.SETTINGS).is_file():

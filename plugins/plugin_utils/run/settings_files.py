@@ -153,7 +153,7 @@ def write_all_settings_files(
             for point in effective.points
         ],
         functools.partial(
-            _replace_verdict_settings, {point.name: point.settings for point in effective.points}, hidden
+            _update_verdict_settings_in_file, {point.name: point.settings for point in effective.points}, hidden
         ),
     )
 
@@ -177,7 +177,7 @@ def _add_checksums(
             changes[-1][named_files.FILES] = found
 
 
-def _replace_verdict_settings(
+def _update_verdict_settings_in_file(
     settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path
 ) -> None:
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own.

@@ -54,7 +54,7 @@ class OutsideSettings:
     def permitting(self, more: Mapping[str, str | None], catalogue: Catalogue) -> OutsideSettings:
         """Return these and the keys that a lab permits. Raises InputError for a secret, a path or an unknown one."""
         for key, pattern in more.items():
-            name = _setting_name_of_key(key, "ci_variables")
+            name = _setting_name_of_dotted_key(key, "ci_variables")
             if name not in catalogue.settings:
                 raise InputError(
                     f"ci_variables: unknown setting '{key}'{suggest_similar_name(name, catalogue.settings)}"
@@ -121,7 +121,7 @@ class OutsideSettings:
                 self._check(key, value, where, catalogue)
 
     def _check(self, key: str, value: Any, where: str, catalogue: Catalogue) -> None:
-        name = _setting_name_of_key(key, where)
+        name = _setting_name_of_dotted_key(key, where)
         if name not in catalogue.settings and name not in RESERVED:
             raise InputError(
                 f"{where}: unknown setting '{key}'{suggest_similar_name(name, [*self.patterns, *catalogue.settings])}"
@@ -184,10 +184,10 @@ def _settings_in_change(path: dotted_paths.Path, value: Any) -> list[tuple[str, 
         return [(str(path[1]), value)]
     entries = value if isinstance(value, (list, tuple)) else [value]
     pairs = [(str(key), inner) for entry in entries if isinstance(entry, Mapping) for key, inner in entry.items()]
-    return [(_setting_name_of_key(key, name), inner) for key, inner in pairs]
+    return [(_setting_name_of_dotted_key(key, name), inner) for key, inner in pairs]
 
 
-def _setting_name_of_key(key: str, where: str) -> str:
+def _setting_name_of_dotted_key(key: str, where: str) -> str:
     try:
         return str(dotted_paths.parse_path(key)[0])
     except dotted_paths.PathError as error:

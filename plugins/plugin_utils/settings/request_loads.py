@@ -36,7 +36,7 @@ def problem_of_requests(
         options["arrival"] = point_loads.arrival_with_trace_content(arrival)
         if arrival.get("src") and "content" not in options["arrival"]:
             path = Path(absolute_path(str(arrival["src"])))
-            return _named("arrival", f"there is no {path}{nearest_file(path)}", templates, settings)
+            return _with_setting_name("arrival", f"there is no {path}{nearest_file(path)}", templates, settings)
     fixed = {"run_id": "run", "point_dir": "001", **options}
     result = ArgumentSpecValidator(inference_spec.SPEC).validate(
         {name: value for name, value in fixed.items() if value is not None}
@@ -46,11 +46,13 @@ def problem_of_requests(
     try:
         inference_spec.InferenceSpec.from_params(result.validated_parameters)
     except InputError as error:
-        return _named(error.setting, str(error), templates, settings)
+        return _with_setting_name(error.setting, str(error), templates, settings)
     return None
 
 
-def _named(option: str, text: str, templates: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[str, str]:
+def _with_setting_name(
+    option: str, text: str, templates: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[str, str]:
     """Return the setting from which an option comes, and the text with its name instead of that of the option."""
     named = re.findall(r"\w+", str(templates.get(option, "")))
     name = next((word for word in named if word in settings), option)

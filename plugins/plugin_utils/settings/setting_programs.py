@@ -30,7 +30,7 @@ _NAMES_ARE_SAFE = frozenset({"rehearsal_components"})
 def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield key and text of each program that ``values`` name. values: setting, dotted key or word -> value."""
     for key, value in values.items():
-        for name, part in [(str(key), value), *settings_within(str(key), value)]:
+        for name, part in [(str(key), value), *settings_set_by_keyword(str(key), value)]:
             setting = setting_templates.setting_of(name)
             for text in setting_templates.texts_in_value(part):
                 named = setting in PROGRAMS and not (setting in _NAMES_ARE_SAFE and _is_plain_name(text))
@@ -44,7 +44,7 @@ def known_program_texts(values: Mapping[str, Any]) -> set[str]:
     return texts | {setting_values.absolute_path(text) for text in texts}
 
 
-def settings_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def settings_set_by_keyword(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the settings, with their values, that a word such as ``matrix`` sets."""
     try:
         word, *steps = dotted_paths.parse_path(name)

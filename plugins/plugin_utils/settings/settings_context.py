@@ -301,7 +301,7 @@ class SettingsContext:
         """Return the texts with which role defaults, the inventory, presets and ``-e`` name programs to run here."""
         return set().union(*map(setting_programs.known_program_texts, self._trusted_values()))
 
-    def programs_in_effect(self) -> set[str]:
+    def trusted_programs(self) -> set[str]:
         """Return the same texts, and those that a new run of this session would have instead of templates."""
         return self.programs() | setting_programs.known_program_texts(self.effective(self.request()).settings)
 
@@ -341,7 +341,7 @@ class SettingsContext:
             preset_definitions.presets_of_project(self.variables, self.project), request.presets_to_apply()
         )
 
-    def ineffective_names(self) -> list[str]:
+    def describe_misnamed_extra_vars(self) -> list[str]:
         """Return a sentence for each name in ``-e`` that is the end of a setting's: only templates see its value."""
         others = [name for name in self.extra if name not in (*self.catalogue.settings, *RESERVED_VARIABLES)]
         meant = [(name, f"{role}_{name}") for name in others for role in (self.project, "cluster")]

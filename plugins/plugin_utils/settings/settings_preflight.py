@@ -29,8 +29,8 @@ from . import (
     point_loads,
     project_role,
     schedule_keywords,
-    workload_template_checks,
     verdict_settings,
+    workload_template_checks,
 )
 from .declared_checks import first_refused, read_checks
 from .resolve_settings import EffectiveSettings

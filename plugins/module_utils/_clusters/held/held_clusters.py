@@ -278,7 +278,9 @@ def format_local_locks(artifacts: str | Path) -> list[str]:
     return lines
 
 
-def list_and_release(params: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool) -> dict[str, Any]:
+def list_and_release_expired(
+    params: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool
+) -> dict[str, Any]:
     """List the held clusters; with release_expired, release each expired one, also after an error with another.
 
     A command gives back all clusters of its run, so it runs once.

@@ -28,12 +28,12 @@ from . import (
     component_versions,
     discovery_caches,
     existing_programs,
-    registry_storage,
     instance_dir,
     instance_processes,
     instance_users,
     launch_plan,
     node_images,
+    registry_storage,
     rehearsal_options,
 )
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
@@ -41,7 +41,7 @@ from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
 from .existing_programs import ComponentPrograms, program_paths_by_name
-from .instance_dir import InstanceMarker, InstancePaths, boot_time
+from .instance_dir import InstanceMarker, InstancePaths, seconds_since_boot
 from .rehearsal_options import RehearsalOptions
 from .start_processes import GRACE, InstanceProcessStarter
 
@@ -91,9 +91,9 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     Requested components are added to those that the instance has. A new instance starts while programs that do not
     always run are still being built.
     """
-    requested = options.started or boot_time()
+    requested = options.started or seconds_since_boot()
     before = options.instance.marker()
-    _refuse_unknown_folders(options, before)
+    _require_folders_named_again(options, before)
     wanted = sorted({*options.components, *(before.components if before else [])})
     options = _with_versions_of_instance(options, before)
     # Selected once: a checkout that is edited during the build would be another version in a second selection.
@@ -197,7 +197,7 @@ def _is_running(instance: InstancePaths) -> bool:
     return bool(instance_processes.list_running_processes(instance.path))
 
 
-def _refuse_unknown_folders(options: RehearsalOptions, marker: InstanceMarker | None) -> None:
+def _require_folders_named_again(options: RehearsalOptions, marker: InstanceMarker | None) -> None:
     """Raise InputError if an instance that does not run names folders to build that the options do not.
 
     Its file may be a stranger's. While it runs, it has been started by this user.

@@ -39,7 +39,7 @@ REMOVAL_SECONDS = 600
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 
 
-def boot_time() -> float:
+def seconds_since_boot() -> float:
     """Return the seconds since this machine was booted, the scale of process start times."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -166,7 +166,7 @@ class InstancePaths:
         for old in self.root.glob(".*.gone"):
             if time.time() - old.stat().st_mtime > REMOVAL_SECONDS:
                 old.unlink(missing_ok=True)
-        files.write_json(self._removal_file, {"owner": owner, "boot": boot_id(), "at": boot_time()})
+        files.write_json(self._removal_file, {"owner": owner, "boot": boot_id(), "at": seconds_since_boot()})
 
     def was_removed_since(self, started: float, owner: str) -> bool:
         """Return whether ``owner`` removed the instance after ``started`` (seconds since boot)."""

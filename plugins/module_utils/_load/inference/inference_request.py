@@ -96,7 +96,7 @@ class InferenceRequest:
                 self.lag = lag
             self.shared += new - 1
 
-    def finish(self, moment: int) -> None:
+    def decide_outcome(self, moment: int) -> None:
         """Decide the outcome of a complete answer."""
         self.ended = moment
         http, answer = self.http, self.answer
@@ -123,7 +123,7 @@ class InferenceRequest:
                 self.outcome = SUCCEEDED
         elif answer.error:
             self.fail(FAILED, "error_event", answer.error, moment)
-        elif not answer.done and answer.finish is None:
+        elif not answer.done and answer.finish_reason is None:
             self.fail(FAILED, "truncated", "the stream ended without finish_reason and [DONE]", moment)
         elif not answer.times:
             self.fail(FAILED, "empty", "the answer has no text", moment)
@@ -172,7 +172,7 @@ class InferenceRequest:
             "chunks": len(times),
             "times": [(moment - first) // MICROSECOND for moment in times[1:]],
             "shared": self.shared,
-            "finish_reason": answer.finish,
+            "finish_reason": answer.finish_reason,
             "connection": self.connection,
             "reused": self.reused,
             "connect": None if self.connect is None else round(self.connect / SECOND, 6),

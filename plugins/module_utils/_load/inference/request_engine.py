@@ -309,7 +309,7 @@ class RequestEngine:
         self._finish(request, moment, schedule)
 
     def _finish(self, request: InferenceRequest, moment: int, schedule: RequestSchedule) -> None:
-        request.finish(moment)
+        request.decide_outcome(moment)
         if request.outcome == REFUSED and request.refusals < self._limits.retries:
             pause = _RETRY_PAUSE if request.retry_after is None else min(request.retry_after, self._limits.timeout)
             request.refusals += 1

@@ -49,7 +49,7 @@ class StreamedAnswer:
         "completion",
         "done",
         "error",
-        "finish",
+        "finish_reason",
         "prompt",
         "sizes",
         "text",
@@ -63,7 +63,7 @@ class StreamedAnswer:
         self.prompt: int | None = None
         self.completion: int | None = None
         self.cached: int | None = None
-        self.finish: str | None = None
+        self.finish_reason: str | None = None
         self.error = ""
         self.done = False
         self._tokens = 0
@@ -103,7 +103,7 @@ class StreamedAnswer:
                     self.text.append(text)
             reason = choice.get("finish_reason")
             if reason and isinstance(reason, str):
-                self.finish = reason
+                self.finish_reason = reason
         elif not usage:
             self.error = self.error or error_text(event)
 

@@ -229,7 +229,7 @@ def main(folder: str) -> int:
         with exit_with_parent() if settings["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
-        outcome = {"ok": False, "error": error.cause, "msg": str(error)}
+        outcome = {"ok": False, "error": error.error_kind, "msg": str(error)}
     except Exception as error:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise

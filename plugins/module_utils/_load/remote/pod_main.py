@@ -158,7 +158,7 @@ class ClientInPod:
         try:
             retry_api_call(partial(_start_client_load, asked, self.number, directory, work, config), self._over)
         except SeatrialError as error:
-            outcome: Mapping[str, Any] = {"ok": False, "error": error.cause, "msg": str(error)}
+            outcome: Mapping[str, Any] = {"ok": False, "error": error.error_kind, "msg": str(error)}
         else:
             report = self._follow(directory, files, request["clients"])
             retry_api_call(files.send, self._over)

@@ -102,12 +102,12 @@ class ObjectSendDispatcher:
     @property
     def retries(self) -> int:
         """Number of attempts that had to be repeated."""
-        return sum(self.repeated.values())
+        return sum(self.repeats_by_status.values())
 
     @property
-    def repeated(self) -> Counter[int]:
+    def repeats_by_status(self) -> Counter[int]:
         """HTTP status (0: no response) -> number of attempts that had to be repeated after it."""
-        return sum((sender.repeated for sender in self._senders), Counter())
+        return sum((sender.repeats_by_status for sender in self._senders), Counter())
 
     def open(self) -> None:
         """Open all connections concurrently. Raises AccessError if the first one cannot be opened."""

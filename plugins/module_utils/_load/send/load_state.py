@@ -245,7 +245,7 @@ class LoadState:
             "on_time": quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
-            "repeated": {str(status): number for status, number in sorted(self._dispatcher.repeated.items())},
+            "repeated": {str(status): number for status, number in sorted(self._dispatcher.repeats_by_status.items())},
             "sessions": self._sessions,
             "events": self._sampler.state.get("events", 0),
             "gaps": self._sampler.state.get("gaps", 0),

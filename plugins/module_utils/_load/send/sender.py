@@ -152,7 +152,9 @@ class ObjectSender:
         self.halt = halt
         self.connection = ApiServerConnection(settings.access, settings.request_timeout)
         self.attempt: CreateAttempt | None = None  # the last one
-        self.repeated: Counter[int] = Counter()  # HTTP status (0: no reply) -> attempts that had to be repeated
+        self.repeats_by_status: Counter[int] = (
+            Counter()
+        )  # HTTP status (0: no reply) -> attempts that had to be repeated
         self._number = number
         self._wall = settings.clock.wall - settings.clock.monotonic  # from time.monotonic() to the point's clock
         self._heads: dict[str, tuple[str, bytes]] = {}  # by path: the authorization shown, everything up to the length
@@ -344,7 +346,7 @@ class ObjectSender:
             "connection": self._number,
         }
         if outcome in (RETRY, AMBIGUOUS):
-            self.repeated[row["status"]] += 1
+            self.repeats_by_status[row["status"]] += 1
         if reply is not None:
             row.update(parse_priority_headers(reply.head))
         if uid:

@@ -22,8 +22,8 @@ from ..sample import workload_tally
 from ..sample.sampler import Sampler
 from . import ledger
 from .early_end import StalledLoad, require_answer
-from .unselected_objects import ObjectsLeftOut, find_existing_namespace
 from .load_spec import OTHERS, SampleSpec
+from .unselected_objects import ObjectsLeftOut, find_existing_namespace
 
 #: File in the directory of the point that ends the sampling of a load of others.
 END_FILE = "END"

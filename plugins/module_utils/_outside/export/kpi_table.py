@@ -68,7 +68,7 @@ Row = dict[str, Any]
 def write_kpi_table(
     sources: Sequence[str], dest: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str], invalid: str
 ) -> dict[str, Any]:
-    """Write the table of the runs in some folders; return the result of module kpi_table.
+    """Write the table of the runs in some folders; return the result of module write_kpi_table.
 
     Args:
         sources: Directories of runs, and folders with such directories at most two levels below.

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 
-from ..judge import history_settings, judge_groups
-from ..judge.judge_groups import ComparisonRules, RunGroup, RunSide
+from ..judge import history_settings, judge_run_groups
+from ..judge.judge_run_groups import ComparisonRules, RunGroup, RunSide
 from ..judge.matching import LabelRules
 from ..kpi import latency_attribution, write_kpis
 from ..kpi.point_data import PointData
@@ -52,10 +52,10 @@ def write_run_comparison(
     history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
     sides = [run_pairs.read_side(Path(run_dir), loaded, notes) for run_dir in run_dirs]
-    _check_patterns(sides, rules.past.rules)
-    groups = judge_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
+    _check_label_patterns(sides, rules.past.rules)
+    groups = judge_run_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
     sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
-    read = judge_groups.settings_read_by_any(sides)
+    read = judge_run_groups.settings_read_by_any(sides)
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for old in (folder / "plots").iterdir():
@@ -107,7 +107,7 @@ def _results_compare_module_result(document: Mapping[str, Any], path: Path) -> R
     }
 
 
-def _check_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
+def _check_label_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
     """Raise InputError for a pattern that can match no label of the runs."""
     settings: dict[str, Any] = {}
     for side in sides:
@@ -152,7 +152,7 @@ def _add_groups_and_verdict(
     document["groups"] = [
         {"letter": group.letter, "runs": [side.run.id for side in group.sides], "what": group.what} for group in groups
     ]
-    document.update(judge_groups.judge_run_groups(groups, rules, document["notes"]))
+    document.update(judge_run_groups.judge_run_groups(groups, rules, document["notes"]))
     changes = []
     for group in groups[1:]:
         runs = {side.run.id for side in group.sides}
@@ -161,7 +161,7 @@ def _add_groups_and_verdict(
             stage = run_pairs.changed_stage(own, group.letter, number)
             changes += [stage] if stage else []
     document["changed"] = changes
-    shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_groups.EXPLAINED][:MOST_PLOTS]
+    shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_run_groups.EXPLAINED][:MOST_PLOTS]
     return [
         write_report.embedded_plot_variables(
             judged_plots.draw_history(kpi, folder / f"judged_{place:02d}", f"{kpi['group']} against A")

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 )
 
 from ..judge import limits
-from ..judge.judge_groups import RunSide, letter_for_index
+from ..judge.judge_run_groups import RunSide, letter_for_index
 from ..judge.write_verdict import write_verdict
 from ..kpi import estimators, write_kpis
 from ..kpi.point_data import KpiValue

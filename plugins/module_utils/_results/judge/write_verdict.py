@@ -173,7 +173,7 @@ def write_verdict(
     before = sha256_of_file(path)
     if write:
         files.write_json(path, verdict, "verdict/2")
-        warnings += write_findings(run, verdict, signatures, history)
+        warnings += write_failure_explanations(run, verdict, signatures, history)
         write_texts(run, verdict)
     why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
@@ -202,7 +202,7 @@ def _unknown_answer(points: Sequence[Point]) -> list[str]:
     ]
 
 
-def write_findings(
+def write_failure_explanations(
     run: Run, verdict: Mapping[str, Any], paths: Iterable[str], history: RunHistory | None = None
 ) -> list[str]:
     """Write findings.json of a run, what explains its failures; return why it could not be written.
@@ -239,10 +239,10 @@ def rewrite_texts(top: Path, signatures: Sequence[str] = ()) -> list[str]:
         verdict = {}
     run = counted_points(run_reader.read_run_directory(top))
     try:
-        warnings = write_findings(run, verdict, signatures)
+        warnings = write_failure_explanations(run, verdict, signatures)
     except (SeatrialError, OSError) as error:
         warnings = [f"signatures of failures cannot be read again: {' '.join(str(error).split())}"]
         if not explain_failures.read_findings(top):
-            write_findings(run, verdict, signatures[:1])
+            write_failure_explanations(run, verdict, signatures[:1])
     write_texts(run, verdict)
     return warnings

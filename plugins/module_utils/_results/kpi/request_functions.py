@@ -40,7 +40,7 @@ def requests_succeeded(data: PointData) -> Any:
     return data.np.array([outcome == "succeeded" for outcome in data.table.outcome], dtype=bool)
 
 
-def time_per_token(data: PointData, figures: RequestFigures) -> Any:
+def tpot_per_request(data: PointData, figures: RequestFigures) -> Any:
     """Return an array (rows,): seconds per output token after the first; NaN with fewer than two."""
     tokens = figures.columns["output_tokens"]
     with data.np.errstate(invalid="ignore", divide="ignore"):
@@ -60,7 +60,7 @@ def request_seconds(data: PointData, figure: str) -> Any:
     figures = needed_requests(data)
     known: dict[str, Callable[[], Any]] = {
         "ttft": lambda: data.stage_midpoints(FIRST) - data.stage_bounds(INTENDED)[0],
-        "tpot": lambda: time_per_token(data, figures),
+        "tpot": lambda: tpot_per_request(data, figures),
         "stall": lambda: longest_stall_per_request(data, figures),
         "total": lambda: data.stage_midpoints(ENDED) - data.stage_bounds(INTENDED)[0],
         "lag": lambda: figures.columns["lag"],

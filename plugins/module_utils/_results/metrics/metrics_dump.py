@@ -261,16 +261,16 @@ def run_prometheus_on_dump(run_dir: str, program: str = "") -> Iterator[Promethe
     top = Path(run_dir)
     if not (top / INDEX).is_file():
         raise InputError(f"{top} has no dump of metrics ({INDEX}): the run was made without metrics_dump")
-    server, tool = _find_prometheus_programs(program)
+    prometheus, promtool = _find_prometheus_programs(program)
     index = files.read_json(top / INDEX)
     if files.sha256_of(top / FILE) != index["sha256"]:
         raise DataError(f"{top / FILE} is damaged: its checksum is not that of {INDEX}")
     with tempfile.TemporaryDirectory(prefix=".metrics-", dir=top) as scratch:
         folder = Path(scratch)
-        _make_blocks(top / FILE, tool, folder)
+        _make_blocks(top / FILE, promtool, folder)
         # Ended series have no marker of their end in the dump, so a longer look-back would prolong them.
         look_back = min(max(2.5 * float(index["interval"]), LEAST_LOOK_BACK), LOOK_BACK)
-        child = _start_local_prometheus(server, folder, look_back)
+        child = _start_local_prometheus(prometheus, folder, look_back)
         process = processes.ProcessReference.of(child.pid)
         try:
             yield PrometheusServer(f"http://{_wait_for_prometheus_address(child, folder / 'log')}")
@@ -280,19 +280,19 @@ def run_prometheus_on_dump(run_dir: str, program: str = "") -> Iterator[Promethe
 
 def _find_prometheus_programs(program: str) -> tuple[str, str]:
     """Return the paths of prometheus and promtool. Raises InputError."""
-    server = shutil.which(program or "prometheus")
-    if server is None:
+    prometheus = shutil.which(program or "prometheus")
+    if prometheus is None:
         raise InputError(
             f"metrics_prometheus: there is no program '{program or 'prometheus'}'{'' if program else ' on PATH'}; "
             "install Prometheus, or name its file"
         )
-    tool = shutil.which(str(Path(server).with_name("promtool"))) or shutil.which("promtool")
-    if tool is None:
-        raise InputError(f"metrics_prometheus: there is no promtool beside {server} or on PATH")
-    return server, tool
+    promtool = shutil.which(str(Path(prometheus).with_name("promtool"))) or shutil.which("promtool")
+    if promtool is None:
+        raise InputError(f"metrics_prometheus: there is no promtool beside {prometheus} or on PATH")
+    return prometheus, promtool
 
 
-def _make_blocks(packed: Path, tool: str, folder: Path) -> None:
+def _make_blocks(packed: Path, promtool: str, folder: Path) -> None:
     text = folder / "samples.om"
     try:
         with gzip.open(packed) as source, open(text, "wb") as target:
@@ -304,14 +304,14 @@ def _make_blocks(packed: Path, tool: str, folder: Path) -> None:
         raise DataError(f"{packed}: cannot be unpacked: {error}") from error
     (folder / "data").mkdir()
     done = processes.run_to_completion(
-        [tool, "tsdb", "create-blocks-from", "openmetrics", str(text), "data"], BLOCKS, folder
+        [promtool, "tsdb", "create-blocks-from", "openmetrics", str(text), "data"], BLOCKS, folder
     )
     text.unlink()
     if done.code:
-        raise ProcessError(f"{tool} could not make blocks of {packed}: {done.last_line}")
+        raise ProcessError(f"{promtool} could not make blocks of {packed}: {done.last_line}")
 
 
-def _start_local_prometheus(server: str, folder: Path, look_back: float) -> subprocess.Popen[bytes]:
+def _start_local_prometheus(prometheus: str, folder: Path, look_back: float) -> subprocess.Popen[bytes]:
     (folder / "prometheus.yml").write_text("{}\n", encoding="ascii")
     options = {
         "config.file": "prometheus.yml",
@@ -320,11 +320,18 @@ def _start_local_prometheus(server: str, folder: Path, look_back: float) -> subp
         "query.lookback-delta": f"{look_back:.0f}s",
         "web.listen-address": "127.0.0.1:0",
     }
-    command = [sys.executable, "-I", "-c", _WITH_PARENT, server, *(f"--{key}={text}" for key, text in options.items())]
+    command = [
+        sys.executable,
+        "-I",
+        "-c",
+        _WITH_PARENT,
+        prometheus,
+        *(f"--{key}={text}" for key, text in options.items()),
+    ]
     try:
         return processes.start_in_new_session(command, folder, processes.environment_without_ansible(), folder / "log")
     except OSError as error:
-        raise ProcessError(f"{server} can't be started: {error.strerror}") from error
+        raise ProcessError(f"{prometheus} can't be started: {error.strerror}") from error
 
 
 def _wait_for_prometheus_address(child: subprocess.Popen[bytes], log: Path) -> str:

@@ -25,9 +25,9 @@ from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
 from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
+from .queue_share_plots import draw_queue_shares
 from .request_plots import draw_example_requests, draw_rate_against_latency, draw_token_gaps
 from .scale_plots import draw_servers_over_time
-from .queue_share_plots import draw_queue_shares
 from .stage_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,

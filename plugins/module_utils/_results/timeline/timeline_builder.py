@@ -34,10 +34,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 
 from . import audit_log as audit_logs
 from .client_clocks import ClientClocks
-from .watch_event_assignment import POD, EventReader, Witness
 from .foreign_times import ForeignLoad
 from .interval_assignment import IntervalAssignment
 from .timeline_stages import ALL, OWN, TimelineStage, stages_from_definitions
+from .watch_event_assignment import POD, EventReader, Witness
 
 #: (Latest moments, outcome) of each stage that ends a workload.
 Endings = Sequence[tuple[Sequence[float], str]]
@@ -187,7 +187,7 @@ def build_timeline_from_inputs(
     if intervals.foreign is not None:
         _describe_foreign(table, intervals.foreign)
     if nodes is not None:
-        table.nodes = nodes.kinds()
+        table.nodes = nodes.kinds_by_workload()
         table.header["simulated_writers"] = sorted(simulated)
         if inputs.kinds and node_kinds_of(table) == REAL:
             stages = _applicable_stages(inputs, own_kinds, set(simulated) - {NODE})

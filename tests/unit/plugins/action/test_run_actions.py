@@ -15,10 +15,10 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.action import (
     doctor,
+    open_run,
     openshift_inventory_info,
     rehearsal_cluster,
     run_state,
-    settings,
     step_directory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -191,7 +191,7 @@ def test_a_group_that_is_missing_is_an_error_with_the_nearest_name(tmp_path: Pat
 
 
 def remote_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], transport: str = "local") -> Any:
-    one = action(settings, transport)
+    one = action(open_run, transport)
     monkeypatch.setattr(one, "get_shell_option", lambda _name, default: str(tmp_path / "file" / "tmp"), raising=False)
     return action_base.replacement_remote_tmp(one, extra)
 

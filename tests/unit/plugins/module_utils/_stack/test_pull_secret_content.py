@@ -56,7 +56,9 @@ def test_two_merges_are_removed_together(
     text, known = secret
     first = {name: value for name, value in first.items() if name not in known}
     second = {name: value for name, value in second.items() if name not in {**known, **first}}
-    result = pull_secret_content.merge_registry_credentials(pull_secret_content.merge_registry_credentials(text, first), second)
+    result = pull_secret_content.merge_registry_credentials(
+        pull_secret_content.merge_registry_credentials(text, first), second
+    )
     assert pull_secret_content.without_added_credentials(result, [*second, *first]) == text
 
 

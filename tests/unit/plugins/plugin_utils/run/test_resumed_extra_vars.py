@@ -43,7 +43,7 @@ class Run:
 
     def go_on(self, chosen: list[str] = WORKS, **extra: Any) -> list[str]:
         more = SettingsLayer("extra", "-e", extra)
-        self.request, dropped = resumed_extra_vars.request_of_continued_run(
+        self.request, dropped = resumed_extra_vars.continued_request_and_dropped_names(
             self.request, more, self.record["sessions"], chosen
         )
         self.request = RequestedSettings.from_document(self.request.document(), "request.yml")

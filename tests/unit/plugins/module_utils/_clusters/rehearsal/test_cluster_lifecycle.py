@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
     InstancePaths,
-    boot_time,
+    seconds_since_boot,
 )
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_record_of_users_keeps_no_instance(data: Path, content: str) -
 
 
 def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
-    started = boot_time()
+    started = seconds_since_boot()
     assert not cluster_lifecycle.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
     late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", started=started)
     with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
@@ -164,7 +164,7 @@ def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> N
     cluster_lifecycle.absent(support.options(data), support.quiet)
     instance = InstancePaths(data, "tests")
     assert instance.was_removed_since(0, "")
-    assert not instance.was_removed_since(boot_time(), "")
+    assert not instance.was_removed_since(seconds_since_boot(), "")
     assert not instance.was_removed_since(0, "another-run")
     (data / ".tests.gone").write_text("{")
     assert not instance.was_removed_since(0, "")

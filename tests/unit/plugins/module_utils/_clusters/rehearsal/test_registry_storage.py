@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
-    registry_storage,
     node_images,
+    registry_storage,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
     ImageSpec,

@@ -57,7 +57,7 @@ def test_any_division_of_the_bytes_gives_the_same_texts(texts, end, extras, chun
         if piece:
             request.take(piece, moment, 0)
     assert request.http.complete
-    request.finish(99_999)
+    request.decide_outcome(99_999)
     assert request.outcome == "succeeded", request.error
     assert request.answer.text == texts
     assert len(request.answer.times) == len(texts) == request.answer.tokens
@@ -95,7 +95,7 @@ def test_no_bytes_raise_anything_but_a_broken_answer(data: bytes, places: list[i
     try:
         for piece in divided(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + data, places):
             request.take(piece, 2, 0)
-        request.finish(3)
+        request.decide_outcome(3)
     except BrokenAnswer:
         return
     assert request.outcome in ("succeeded", "failed")

@@ -73,7 +73,7 @@ def answered(*events: Any, head: bytes = STREAM) -> InferenceRequest:
     for moment, event in enumerate(events, 3):
         text = event if isinstance(event, str) else json.dumps(event)
         request.take(f"data: {text}\n\n".encode(), moment * 1_000_000, 0)
-    request.finish(99_000_000)
+    request.decide_outcome(99_000_000)
     return request
 
 
@@ -91,7 +91,7 @@ def test_a_role_without_text_is_no_token_and_thoughts_and_tools_are() -> None:
         "[DONE]",
     )
     assert request.answer.times == [4_000_000, 5_000_000, 6_000_000]
-    assert (request.outcome, request.answer.finish, request.answer.tokens) == ("succeeded", "stop", 3)
+    assert (request.outcome, request.answer.finish_reason, request.answer.tokens) == ("succeeded", "stop", 3)
     row = request.record(MonotonicWallClock(1000.0, 0.0))
     assert row["times"] == [1000, 2000] and row["first_token"] == 1000.004 and row["tokens_from"] == "chunks"
 

@@ -249,7 +249,7 @@ def test_an_expired_token_is_read_anew_once_and_the_load_goes_on(tmp_path: Path)
         refused = [row for row in one.rows if row["status"] == 401]
         # Each of the three senders at most once: whoever comes later finds the new token there.
         assert 1 <= len(refused) <= 3 and {row["outcome"] for row in refused} == {"retry"}
-        assert load_.repeated == {401: len(refused)}
+        assert load_.repeats_by_status == {401: len(refused)}
         valid[0] = "newer still"
         token.write_text("not that either")
         with pytest.raises(AccessError, match="refuses our credentials"):

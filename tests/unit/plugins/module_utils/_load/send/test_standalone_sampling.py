@@ -11,7 +11,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.standalone_sampling import ForeignLoadSampler
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.standalone_sampling import (
+    ForeignLoadSampler,
+)
 
 CREATED = {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"}
 DONE = {"name": "done", "condition": "Done", "writer": "controller", "ends": "succeeded"}

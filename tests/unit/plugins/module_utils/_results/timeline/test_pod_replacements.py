@@ -9,11 +9,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     pod_lifetimes,
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.watch_event_assignment import (
-    PodReplacements,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.interval_assignment import (
     SeenObject,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.watch_event_assignment import (
+    PodReplacements,
 )
 from run_directory import RUN, World, write_point
 

@@ -116,7 +116,10 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
         ({"names": ["a"], "labels": {"x": "1"}}, True),
         ({"labels": {"x": "2"}}, False),
     ):
-        assert readiness_checks.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)) == meant
+        assert (
+            readiness_checks.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more))
+            == meant
+        )
 
 
 def test_defaults_of_a_server_are_not_a_difference() -> None:

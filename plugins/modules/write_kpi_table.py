@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: kpi_table
+module: write_kpi_table
 short_description: Write the KPIs of many runs as one table
 version_added: 1.0.0
 description:
@@ -49,7 +49,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Write the KPIs of all runs as CSV
-  perfscale.seatrial.kpi_table:
+  perfscale.seatrial.write_kpi_table:
     runs: [artifacts]
     dest: kpis.csv
 """

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 
 
 class ActionModule(SeatrialAction):
-    """See the documentation of module settings."""
+    """See the documentation of module open_run."""
 
     ARGUMENTS = {
         **ansible_module.PROJECT,

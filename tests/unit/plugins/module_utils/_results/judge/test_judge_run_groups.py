@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_groups
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run_groups
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_groups import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import (
     ComparisonRules,
     RunSide,
 )
@@ -35,13 +35,13 @@ def side(parent: Path, number: int, value: float | None = 10.0, **more: Any) -> 
 
 def judged(sides: list[RunSide], *history: Path, rules: LabelRules | None = None) -> dict[str, Any]:
     request = HistoryRequest(tuple(str(one) for one in history), rules=rules or LabelRules())
-    return judge_groups.judge_run_groups(
-        judge_groups.group_and_label_runs(sides, request.rules), ComparisonRules(request), []
+    return judge_run_groups.judge_run_groups(
+        judge_run_groups.group_and_label_runs(sides, request.rules), ComparisonRules(request), []
     )
 
 
 def letters(sides: list[RunSide], rules: LabelRules | None = None) -> list[str]:
-    groups = judge_groups.group_and_label_runs(sides, rules or LabelRules())
+    groups = judge_run_groups.group_and_label_runs(sides, rules or LabelRules())
     return [f"{one.letter}: {', '.join(each.letter for each in one.sides)}, {one.what}" for one in groups]
 
 
@@ -57,7 +57,7 @@ def test_each_single_run_is_a_letter(tmp_path: Path) -> None:
 
 
 def test_letters_go_on_behind_z() -> None:
-    assert [judge_groups.letter_for_index(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [judge_run_groups.letter_for_index(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
         "A",
         "Z",
         "AA",

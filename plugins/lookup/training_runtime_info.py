@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: training_runtime
+name: training_runtime_info
 short_description: Read what is known of a runtime of TrainJobs
 version_added: 1.0.0
 author:
@@ -24,7 +24,7 @@ options:
 EXAMPLES = r"""
 - name: Show the accelerator of a runtime
   ansible.builtin.debug:
-    var: lookup('perfscale.seatrial.training_runtime', 'torch-distributed-rocm').gpu_resource
+    var: lookup('perfscale.seatrial.training_runtime_info', 'torch-distributed-rocm').gpu_resource
 """
 
 RETURN = r"""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: settings
+module: open_run
 short_description: Resolve the settings of a run and open its directory
 version_added: 0.1.0
 description:
@@ -76,7 +76,7 @@ options:
 
 EXAMPLES = r"""
 - name: Resolve the settings
-  perfscale.seatrial.settings:
+  perfscale.seatrial.open_run:
     project: fine_tuning
     phases: [settings, lease, cluster, prepare, test, report, cleanup, release, export]
   register: opened
