@@ -164,9 +164,8 @@ def test_a_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder: Path
 def test_gangs_that_need_most_of_the_room_go_one_by_one_with_coscheduling_and_not_without(
     tmp_path: Path, rehearsal_folder: Path
 ) -> None:
-    done, top = run(
-        tmp_path, rehearsal_folder, "coscheduling", scheduler_count=4, scheduler_gang_timeout=10, scheduler_timeout=90
-    )
+    gangs = {"scheduler_count": 4, "scheduler_jobs": [{"name": "gang", "pods": 12}], "scheduler_gang_timeout": 10}
+    done, top = run(tmp_path, rehearsal_folder, "coscheduling", scheduler_timeout=90, **gangs)
     assert done.code == 0, done.output
     plain, together = kpis(top, "001"), kpis(top, "002")
     # 48 pods on 16 GPUs: several gangs hold a part and give up.
