@@ -8,7 +8,7 @@
 * Only GET and HEAD follow redirects, a few of them, and never from https to http.
 * An answer has a maximum size, and a request a maximum duration, however slowly the server sends.
 * A request is sent again only if that can't do harm, with a growing pause or after the time in ``Retry-After``.
-* Proxies are those of the environment (``https_proxy``, ``no_proxy``).
+* Proxies are those of the environment (``https_proxy``, ``no_proxy``), and none for this machine.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class HttpClient:
         if reply.status in (403, 429, 503) and asked:
             seconds, until = formats.parse_whole_number(asked), http_date(asked)
             if seconds is not None:
-                return float(seconds), True
+                return max(1.0, seconds), True
             if until is not None:
                 return max(1.0, until - self.clock.wall()), True
         if reply.status in (403, 429) and reply.headers.get("x-ratelimit-remaining") == "0":

@@ -30,6 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 
 MOST_REDIRECTS = 5
+#: Hosts that are this machine: requests to them use no proxy, and may have credentials over plain HTTP.
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 #: Bytes that are kept of an error's answer, and characters of it in a message.
 ERROR_BYTES, QUOTED = 1 << 16, 300
 
@@ -153,8 +155,13 @@ def check_address(name: str, url: str, https_only: bool) -> None:
         raise InputError(f"{name}: the address is not https://host:port")
     if parts.username or parts.password:
         raise InputError(f"{name}: the address contains a user name; give user and password as settings")
-    if https_only and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+    if https_only and parts.scheme == "http" and not is_this_machine(url):
         raise InputError(f"{name}: http is allowed for this machine only; use https")
+
+
+def is_this_machine(url: str) -> bool:
+    """Return whether an address leads to this machine."""
+    return urlsplit(url).hostname in THIS_MACHINE
 
 
 def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:
@@ -202,7 +209,9 @@ class HttpTransport:
         end = time.monotonic() + request.total
         try:
             for _hop in range(MOST_REDIRECTS + 1):
-                with self._opener(end).open(_to_urllib_request(request), timeout=request.timeout) as answer:
+                with self._opener(request.url, end).open(
+                    _to_urllib_request(request), timeout=request.timeout
+                ) as answer:
                     target = answer.headers.get("Location") or ""
                     follow = request.follow and request.method == "GET"
                     if answer.status not in (301, 302, 303, 307, 308) or not target or not follow:
@@ -216,11 +225,14 @@ class HttpTransport:
         except (OSError, ValueError, HTTPException) as error:
             raise self._no_answer(error, time.monotonic() > end, request.total) from error
 
-    def _opener(self, end: float) -> urllib.request.OpenerDirector:
-        """Return an opener without urllib's own redirects, error handling and other schemes than http and https."""
+    def _opener(self, url: str, end: float) -> urllib.request.OpenerDirector:
+        """Return an opener without urllib's own redirects, error handling and other schemes than http and https.
+
+        What is sent to this machine, also credentials over plain HTTP, leaves it through no proxy.
+        """
         opener = urllib.request.OpenerDirector()
         for handler in (
-            urllib.request.ProxyHandler(),
+            urllib.request.ProxyHandler({} if is_this_machine(url) else None),
             _HttpHandlerWithDeadline(end),
             _HttpsHandlerWithDeadline(end, self._context),
         ):
@@ -310,6 +322,13 @@ class _DeadlineResponse(HTTPResponse):
     def __init__(self, end: float, sock: socket.socket, *more: Any, **named: Any) -> None:
         super().__init__(sock, *more, **named)
         self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, end))
+
+    def _read_next_chunk_size(self) -> int:
+        """Refuse a negative size, which the base class takes for a body without an end, whatever its size."""
+        size: int = super()._read_next_chunk_size()  # type: ignore[misc]  # typeshed has no private methods
+        if size < 0:
+            raise HTTPException("a chunk of the answer has a negative size")
+        return size
 
 
 def _create_connection_with_deadline(

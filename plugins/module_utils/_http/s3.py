@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
 from .http_client import limited_pages
+from .http_transport import is_this_machine
 
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20
@@ -91,6 +92,7 @@ def create_s3_client(location: S3Location, timeout: float = 60.0, attempts: int 
     # A presigned URL has no checksum, which is not known when the URL is made; before version 1.36 none has.
     wanted = {"signature_version": "s3v4", "request_checksum_calculation": "when_required"} if presign else {}
     presigning = {name: value for name, value in wanted.items() if name in Config.OPTION_DEFAULTS}
+    proxies: dict[str, Any] = {"proxies": {}} if location.endpoint and is_this_machine(location.endpoint) else {}
     try:
         return boto3.client(
             "s3",
@@ -103,6 +105,7 @@ def create_s3_client(location: S3Location, timeout: float = 60.0, attempts: int 
                 read_timeout=timeout,
                 retries={"max_attempts": attempts, "mode": "standard"},
                 **presigning,
+                **proxies,
             ),
             **own,
         )

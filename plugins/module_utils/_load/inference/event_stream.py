@@ -12,6 +12,8 @@ import re
 
 #: Most bytes of the head of an answer, of one line of a chunked body, and of one event.
 MOST_HEAD, MOST_LINE, MOST_EVENT = 1 << 16, 1 << 12, 1 << 26
+#: Most digits of the length of a body.
+_LENGTH_DIGITS = 15
 _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?\Z")
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: .*)?\Z")
 
@@ -50,22 +52,21 @@ class HttpAnswer:
             raise BrokenAnswer("the server closed the connection in the middle of the answer")
 
     def _feed_head(self, data: bytes) -> bytes:
-        buffer = self._buffer + data
-        end = buffer.find(b"\r\n\r\n")
-        if end < 0:
-            if len(buffer) > MOST_HEAD or not buffer.startswith(b"HTTP/1."[: len(buffer)]):
-                raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {buffer[:40]!r}")
-            self._buffer = buffer
-            return b""
+        rest = self._buffer + data
+        status = 100
+        while 100 <= status < 200:  # an interim answer: the final one follows
+            head, end, after = rest.partition(b"\r\n\r\n")
+            if not end:
+                if len(rest) > MOST_HEAD or not rest.startswith(b"HTTP/1."[: len(rest)]):
+                    raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {rest[:40]!r}")
+                self._buffer = rest
+                return b""
+            lines, rest = head.split(b"\r\n"), after
+            match = _STATUS.match(lines[0])
+            if match is None:
+                raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {lines[0][:40]!r}")
+            status = int(match[2])
         self._buffer = b""
-        lines = buffer[:end].split(b"\r\n")
-        match = _STATUS.match(lines[0])
-        if match is None:
-            raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {lines[0][:40]!r}")
-        rest = buffer[end + 4 :]
-        status = int(match[2])
-        if 100 <= status < 200:  # an interim answer: the final one follows
-            return self._feed_head(rest)
         self.status = status
         for line in lines[1:]:
             name, colon, value = line.decode("latin-1").partition(":")
@@ -73,7 +74,7 @@ class HttpAnswer:
                 raise BrokenAnswer(f"header {line[:40]!r} has no colon")
             name = name.lower()
             self.headers[name] = f"{self.headers[name]}, {value.strip()}" if name in self.headers else value.strip()
-        self._choose_body(match[1] == b"1")
+        self._choose_body(lines[0].startswith(b"HTTP/1.1"))
         return self._feed(rest) if rest or self.complete else b""
 
     def _choose_body(self, keeps: bool) -> None:
@@ -87,7 +88,7 @@ class HttpAnswer:
             self._feed = self._feed_chunks
         elif "content-length" in self.headers:
             length = self.headers["content-length"].split(",")[0].strip()
-            if not length.isdecimal():
+            if not length.isdecimal() or len(length) > _LENGTH_DIGITS:
                 raise BrokenAnswer(f"content-length is '{length[:40]}'")
             self._left = int(length)
             self._feed = self._feed_counted

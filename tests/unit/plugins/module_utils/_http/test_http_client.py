@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     HttpClient,
     HttpClock,
@@ -107,6 +108,20 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("http_proxy", address(proxy))
         assert HttpClient("the server", "http://lab.example.com").send("GET", "/x").content == b"by proxy"
     assert proxy.asked[0].path == "http://lab.example.com/x"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_what_is_sent_to_this_machine_leaves_it_through_no_proxy(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Its credentials may go over plain HTTP, so a proxy could read them."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with ScriptedServer(lambda _asked: (200, b"x")) as proxy, ScriptedServer(lambda _asked: (200, b"direct")) as server:
+        monkeypatch.setenv("http_proxy", address(proxy))
+        sender = HttpClient("the server", f"http://{host}:{server.port}", "Basic secret")
+        assert sender.send("GET", "/x").content == b"direct"
+        location = s3.S3Location("bucket", endpoint=f"http://{host}:{server.port}", access_key="k", secret_key="s")
+        assert s3.create_s3_client(location).get_object(Bucket="bucket", Key="k")["Body"].read() == b"direct"
+    assert not proxy.asked
 
 
 @pytest.mark.parametrize(
@@ -220,6 +235,22 @@ def test_an_answer_that_drips_ends_with_the_time_of_the_request(head: bytes) -> 
     assert time.monotonic() - began < 4.0
 
 
+def test_a_chunk_of_a_negative_size_is_refused_and_not_read_without_end() -> None:
+    def serve() -> None:
+        connection, _peer = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        reader = HttpClient("the server", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(NoAnswer, match="a chunk of the answer has a negative size"):
+            reader.send("GET", "/x")
+        thread.join()
+
+
 def test_a_question_has_twice_the_time_that_may_pass_without_data() -> None:
     policy = HttpPolicy.of_query(30.0, retry_time=5.0)
     assert (policy.timeout, policy.total, policy.retry_time) == (30.0, 60.0, 5.0)
@@ -244,6 +275,7 @@ def test_a_list_has_a_maximum_of_pages() -> None:
         (reply(403, {"message": "secondary"}, retry_after="60"), 60.0),
         (reply(502, b"bad gateway"), 1.0),
         (reply(503, b""), 1.0),
+        (reply(503, b"", retry_after="0"), 1.0),
         (reply(429, b""), 60.0),
         # No numbers: str.isdigit() accepts a superscript two, which float() refuses.
         (reply(429, b"", retry_after="@").replace(b"@", b"\xb2"), 60.0),

@@ -80,6 +80,7 @@ def test_any_division_of_an_answer_gives_the_same_body(body: bytes, places: list
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: " + b"9" * 5000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n",
     ],
@@ -112,9 +113,10 @@ def test_an_answer_ends_with_its_connection_if_it_has_no_length() -> None:
         cut.on_connection_closed()
 
 
-def test_an_interim_answer_is_skipped_and_bytes_after_an_answer_spoil_its_connection() -> None:
+def test_any_number_of_interim_answers_is_skipped_and_bytes_after_an_answer_spoil_its_connection() -> None:
     answer = HttpAnswer()
-    data = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokmore"
+    assert answer.feed(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000 + b"HTTP") == b""
+    data = b"/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokmore"
     assert answer.feed(data) == b"ok"
     assert answer.status == 200 and answer.complete and not answer.reusable
 
