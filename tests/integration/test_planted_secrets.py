@@ -11,10 +11,17 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rehearsal as support
+import suite_prerequisites
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import begin, play, run_dirs
 
 pytestmark = pytest.mark.long
@@ -75,3 +82,58 @@ def test_no_file_and_no_output_holds_a_secret(rehearsal: support.Rehearsal, tmp_
     assert holders(runs, log.parent) == []
     (tmp_path / "control").write_text(f"x {base64.b64encode(KEY.encode()).decode()}", encoding="utf-8")
     assert holders(tmp_path / "control"), "the search finds a secret"
+
+
+#: What a pod prints that has the secret in its environment: as it is, as base64 in one line, in lines of which two
+#: share it, and of those again, in hexadecimal digits, in JSON, and at the end of its log, which a status has too.
+PRINTS = """
+echo "token: $TOKEN"; printf %s "$TOKEN" | base64; printf %s "$TOKEN" | od -An -tx1 | tr -d ' \\n'; echo
+printf 'first: line of a configuration\\npassword: %s\\nlast: line\\n' "$TOKEN" | base64
+printf 'first: line of a configuration\\npassword: %s\\nlast: line\\n' "$TOKEN" | base64 | base64
+echo "{\\"event\\": \\"{\\\\\\"token\\\\\\": \\\\\\"$TOKEN\\\\\\"}\\"}"; echo "end of the log $TOKEN"; exit 1
+"""
+
+
+def printing_pod() -> dict[str, Any]:
+    """A pod of a real node that gets the secret from a Secret and prints it."""
+    container = {
+        "name": "main",
+        "image": "localhost/seatrial/base:trixie",
+        "command": ["bash", "-c", PRINTS],
+        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "planted", "key": "token"}}}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "prints", "namespace": "default", "labels": {"app": "prints"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {"perfscale.seatrial/real": "true"},
+            "tolerations": [{"key": "perfscale.seatrial/real", "operator": "Exists"}],
+            "containers": [container],
+        },
+    }
+
+
+@pytest.mark.skipif(bool(suite_prerequisites.real_node_lacks()), reason=suite_prerequisites.real_node_lacks())
+def test_the_log_of_a_real_pod_that_prints_a_secret_does_not_hold_it(
+    own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
+) -> None:
+    info = cluster_lifecycle.present(own_instance("planted", components=["node"]), support.quiet)
+    planted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planted", "namespace": "default"}}
+    with Client.from_kubeconfig(info["kubeconfig"]) as client:
+        client.create({**planted, "stringData": {"token": TOKEN}})
+        client.create(printing_pod())
+        kind, deadline = client.kind("v1", "Pod"), time.monotonic() + 300
+        while ((client.get(kind, "prints", "default") or {}).get("status") or {}).get("phase") != "Failed":
+            assert time.monotonic() < deadline, "the pod has not ended"
+            time.sleep(0.2)
+        said = client.text("/api/v1/namespaces/default/pods/prints/log")
+        assert TOKEN in said and len(said.splitlines()) >= 9, "it prints all of them"
+        spec = pod_logs.LogCollectionSpec(str(tmp_path / "logs"), "default", "app=prints")
+        pod_logs.LogCollection(client, spec, SecretScanner({"token": TOKEN})).run()
+    [log] = (tmp_path / "logs").iterdir()
+    kept = log.read_text(encoding="utf-8")
+    assert "token: <secret>" in kept and "end of the log <secret>" in kept
+    assert holders(log) == [] and SecretScanner({"token": TOKEN}).in_text(kept) == []
