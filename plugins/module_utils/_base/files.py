@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -173,16 +174,27 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def _read_document(path: str | os.PathLike[str]) -> str:
-    if (size := os.stat(path).st_size) > MOST_DOCUMENT:
-        raise DataError(f"{path}: it has {size:,} bytes, and {MOST_DOCUMENT:,} are the most of a document")
-    return Path(path).read_text(encoding="utf-8")
+    with open_regular_file(path) as stream:
+        if (size := os.fstat(stream.fileno()).st_size) > MOST_DOCUMENT:
+            raise DataError(f"{path}: it has {size:,} bytes, and {MOST_DOCUMENT:,} are the most of a document")
+        return stream.read().decode("utf-8")
+
+
+def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file to read it. Raises DataError for a pipe or a device, which may have no end, and OSError."""
+    # A pipe without a writer would block the usual open().
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        return stream
+    stream.close()
+    raise DataError(f"{path}: it is no regular file")
 
 
 def read_text_begin(path: str | os.PathLike[str], most: int = 1 << 20) -> str:
     """Return the first ``most`` bytes of a text file, which a stranger may have written; empty if there is none."""
-    if not os.path.isfile(path):  # no pipe, which would never end
+    if not os.path.isfile(path):
         return ""
-    with open(path, "rb") as stream:
+    with open_regular_file(path) as stream:
         return stream.read(most).decode("utf-8", "replace")
 
 
@@ -219,7 +231,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
     Raises DataError for a damaged line in the middle.
     """
-    with open(path, "rb") as stream:
+    with open_regular_file(path) as stream:
         for number, raw in enumerate(bounded_lines(stream, path), start=1):
             if not raw.endswith(b"\n"):
                 return

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 #: Control characters, those that reverse the order of a text, and line separators; not newline and tab.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+#: An ampersand too: GitHub takes ``&#64;name`` for a mention.
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&])")
 #: How a formula of a spreadsheet begins, and a number, which may begin with a sign.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?")

@@ -39,6 +39,7 @@ def encodings_of_secrets(secrets: Mapping[str, str]) -> dict[bytes, str]:
             spelled = [spelling.encode() for spelling in _spellings(part.strip())]
             if len(raw) >= WORD:
                 spelled += [raw.hex().encode(), raw.hex().upper().encode(), *_base64_at_alignments(raw)]
+                spelled += [part.strip().encode(coding) for coding in ("utf-16-le", "utf-16-be", "utf-32-le")]
             descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
     return descriptions
 

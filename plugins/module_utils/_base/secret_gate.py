@@ -13,33 +13,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-import bz2
-import gzip
-import lzma
 import os
 import re
-import tarfile
-import zipfile
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any
 
 from . import files
 from .errors import DataError, SeatrialError
+from .packed_contents import read_unpacked_contents
 from .secret_encodings import WORD, decoded_blocks, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
 from .step_files import ANSIBLE_LOG
 
-Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo, bytes)
-
 #: Maximum number of findings reported.
 MOST = 10
-#: Files are read in parts of PART bytes, which overlap by more than the longest pattern.
-PART, OVERLAP = 64 * 2**20, 64 * 1024
-#: Limit of the unpacked size of an archive, in bytes.
-MOST_UNPACKED = 8 * 2**30
+#: The parts in which files are read overlap by more than the longest pattern.
+OVERLAP = 64 * 1024
 
 #: Texts may be made to delay the search: a pattern matches in a time that is proportional to the text. A repetition
 #: without a limit starts where its characters start, not at each of them.
@@ -50,7 +42,21 @@ FORMS: dict[str, re.Pattern[bytes]] = {
     "an OpenShift token": re.compile(rb"sha256~[A-Za-z0-9_-]{20,}"),
     "an access key": re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     "a model hub token": re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b"),
-    "a Git token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|glpat-[A-Za-z0-9_-]{20,})"),
+    "a Git token": re.compile(
+        rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,}|glpat-[A-Za-z0-9_-]{20,})"
+    ),
+    "a Slack token": re.compile(rb"\bxox[abeprs]-[A-Za-z0-9-]{20,}"),
+    "a Slack webhook": re.compile(rb"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Z0-9]{6,}/[\w/]{12,}"),
+    "a key of an interface": re.compile(
+        rb"\b(?:sk-(?:proj-|ant-|svcacct-)?[A-Za-z0-9_-]{40,}|nvapi-[A-Za-z0-9_-]{40,}|AIza[A-Za-z0-9_-]{35}\b)"
+    ),
+    "a token of a registry": re.compile(
+        rb"\b(?:npm_[A-Za-z0-9]{36}|pypi-AgE[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,})"
+    ),
+    "a user and a password": re.compile(
+        rb"[Aa]uthorization[\\\"']{0,3}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,3}[Bb]asic[ \t]{1,3}[A-Za-z0-9+/]{8,}={0,2}"
+        rb"|\"auth\\?\"[ \t]{0,3}:[ \t]{0,3}\\?\"[A-Za-z0-9+/]{12,}={0,2}"
+    ),
     "a password in an address": re.compile(
         rb"[A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<]{0,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"
     ),
@@ -149,7 +155,7 @@ class SecretScanner:
             name = str(path.relative_to(top))
             for finding in self._names(name):
                 findings.append(finding)
-            for inside, stream_parts in _read_unpacked_contents(path):
+            for inside, stream_parts in read_unpacked_contents(path):
                 shown = f"{name} ({inside})" if inside else name
                 findings += self._in(shown, stream_parts)
                 if len(findings) >= MOST:
@@ -254,54 +260,6 @@ def _is_key(text: bytes) -> bool:
         return b"PRIVATE KEY" in base64.b64decode(text[: len(text) // 4 * 4])
     except binascii.Error:
         return False
-
-
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-
-
-def _read_unpacked_contents(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Yield the content of a file and of its packed members. Raises DataError if it cannot be unpacked."""
-    name = path.name
-    yield "", _read_stream_parts(path.open("rb"))
-    try:
-        if name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
-            with tarfile.open(path) as tar:
-                for member in _limit_unpacked_size(path, ((entry, entry.size) for entry in tar)):
-                    stream = tar.extractfile(member) if member.isfile() else None
-                    if stream is not None:
-                        yield member.name, _read_stream_parts(stream)
-        elif zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as packed:
-                for packed_file in _limit_unpacked_size(path, ((info, info.file_size) for info in packed.infolist())):
-                    if not packed_file.is_dir():
-                        yield packed_file.filename, _read_stream_parts(packed.open(packed_file))
-        else:
-            opener = _OPENERS.get(path.suffix)
-            if opener is not None:
-                yield "unpacked", _limit_parts(path, _read_stream_parts(opener(path, "rb")))
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, lzma.LZMAError) as error:
-        raise DataError(
-            f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
-        ) from error
-
-
-def _limit_parts(path: Path, parts: Iterable[bytes]) -> Iterator[bytes]:
-    return _limit_unpacked_size(path, ((part, len(part)) for part in parts))
-
-
-def _limit_unpacked_size(path: Path, members: Iterable[tuple[Member, int]]) -> Iterator[Member]:
-    total = 0
-    for member, size in members:
-        total += size
-        if total > MOST_UNPACKED:
-            raise DataError(f"{path}: it unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB, too much to search")
-        yield member
-
-
-def _read_stream_parts(stream: IO[bytes]) -> Iterator[bytes]:
-    with stream:
-        while part := stream.read(PART):
-            yield part
 
 
 def list_exportable_files(top: Path) -> list[Path]:

@@ -138,7 +138,7 @@ def read_json_lines(
         return
     damaged = 0
     decode = needed_fields.create_document_decoder(None, files.decode_finite if finite else json.loads)
-    with open(path, "rb") as stream:
+    with files.open_regular_file(path) as stream:
         for raw in files.bounded_lines(stream, path):
             if events is not None and (_EVENT in raw) is not events:
                 continue

@@ -139,11 +139,11 @@ def _migrate_json_lines_file(path: Path, name: str) -> list[str]:
 
 def _schemas_named_in_file(path: Path) -> Iterator[str]:
     """Yield the schemas that the first lines name."""
-    with open(path, "rb") as stream:
-        for raw, _number in zip(stream, range(5), strict=False):
+    with files.open_regular_file(path) as stream:
+        for raw, _number in zip(files.bounded_lines(stream, path), range(5), strict=False):
             try:
                 record = json.loads(raw)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
             if isinstance(record, dict) and "schema" in record:
                 yield str(record["schema"])

@@ -243,7 +243,7 @@ def read_timeline_jsonl(path: Path) -> TimelineTable:
 
 
 def _read_timeline_jsonl(path: Path) -> TimelineTable:
-    with open(path, "rb") as stream:
+    with files.open_regular_file(path) as stream:
         lines = files.bounded_lines(stream, path)
         header = _parse_timeline_header(path, next(lines, b""))
         size = int(header["planned"])
@@ -271,7 +271,7 @@ def _read_timeline_jsonl(path: Path) -> TimelineTable:
 def _parse_timeline_header(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         header = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}:1: not a JSON record; write the timeline again") from error
     schema = header.pop("schema", None)
     if header.pop("type", None) != "header" or schema != "timeline/1":

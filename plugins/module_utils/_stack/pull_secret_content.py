@@ -19,7 +19,7 @@ def parse_registry_credentials(text: str, what: str) -> dict[str, Any]:
     """Return the credentials by registry. what: named in errors, which never quote the text. Raises InputError."""
     try:
         credentials = json.loads(text)["auths"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, RecursionError, TypeError, KeyError):
         credentials = None
     if not isinstance(credentials, dict):
         raise InputError(f"{what} is not a dockerconfigjson: it must be JSON with a dictionary auths")

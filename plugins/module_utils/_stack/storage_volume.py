@@ -107,7 +107,7 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     labels = claim["metadata"].get("labels") or {}
     try:
         content = dict(json.loads(annotations.get(CONTENT, "{}")))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {
         name: dict(record)

@@ -197,7 +197,7 @@ def _parse_log_events(log: str) -> list[Event]:
     for line in log.splitlines():
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and "event" in event:
             events.append(event)

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
@@ -281,8 +285,8 @@ def _fetch_pull_request(options: Mapping[str, Any], job: CiJob) -> PullRequest:
 
 def _read_event_file(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return files.read_json(path)
+    except (OSError, DataError) as error:
         raise InputError(f"the event of the job can't be read from {path}: {error}") from error
 
 

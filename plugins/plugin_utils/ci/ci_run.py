@@ -216,7 +216,7 @@ def _record_received_signals() -> Iterator[list[str]]:
 def _read_session_file(place: Path) -> dict[str, Any]:
     try:
         session = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return session if isinstance(session, dict) else {}
 

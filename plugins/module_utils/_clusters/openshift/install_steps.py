@@ -89,7 +89,7 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
     """Return the documents by file name, and the module's results. Raises InputError."""
     try:
         auths = json.loads(params["pull_secret"])["auths"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'") from error
     if not isinstance(auths, dict):
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'")

@@ -227,7 +227,7 @@ class ManagedClusterTools:
         output = self._call("ocm", list(words), 120)
         try:
             return dict(json.loads(output)) if output.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProcessError(f"ocm {' '.join(words[:2])} printed no JSON: {output[:200]}") from error
 
     def _call(self, program: str, words: list[str], timeout: float) -> str:

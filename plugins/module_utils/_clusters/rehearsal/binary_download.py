@@ -170,7 +170,7 @@ def find_file_checksum(name: str, text: str, url: str) -> str:
         try:
             assets = json.loads(text)["assets"]
             digest = next(str(asset["digest"]) for asset in assets if asset["name"] == name).removeprefix("sha256:")
-        except (ValueError, KeyError, TypeError, StopIteration):
+        except (ValueError, RecursionError, KeyError, TypeError, StopIteration):
             pass
     else:
         lines = [line.split() for line in text.splitlines() if line.strip()]

@@ -259,5 +259,5 @@ def download_module(toolchain: Toolchain, module: str, version: str, say: Say) -
         text = run_go(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
     try:
         return dict(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProcessError(f"go mod download of {name} returned no JSON: {text[:200]}") from error

@@ -270,7 +270,7 @@ def _read_prompts(path: str) -> list[str]:
             prompts += [text] if text.strip() else []
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"prompts_file: {path} can't be read: {error}", setting="prompts_file") from error
-    except (ValueError, KeyError) as error:
+    except (ValueError, RecursionError, KeyError) as error:
         text = f"{path}, line {number}: not a JSON object with prompt"
         raise InputError(text, setting="prompts_file") from error
     _require(bool(prompts) or not path, "prompts_file", f"prompts_file: {path} contains no prompt")

@@ -41,7 +41,7 @@ def _parse_json_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArr
     for number, line in lines:
         try:
             entry = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}, line {number}: not JSON: {error}") from error
         if not isinstance(entry, dict):
             entry = {"offset": entry}

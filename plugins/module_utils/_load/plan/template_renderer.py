@@ -22,6 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 
 from .body_cache import BodyCache
@@ -35,6 +37,8 @@ from .templates import (
     workload_name,
 )
 
+#: Seconds of processor time for the rendering of one object.
+RENDERING_LIMIT = 30.0
 _VARYING = frozenset(("index", "name", "labels"))
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
@@ -84,14 +88,13 @@ class _WorkloadTemplateRenderer:
                 f"template '{template.name}': parameter '{clash}' is the name of a variable that every template has"
             )
         import jinja2.sandbox
-        import yaml
 
         self.prepared = shared_objects_name(run, point, template.name)
         # A template may be somebody else's: it makes objects, and reaches nothing of this machine.
         self.environment = jinja2.sandbox.SandboxedEnvironment(
             undefined=jinja2.StrictUndefined, keep_trailing_newline=True
         )
-        self.environment.filters["from_yaml"] = yaml.safe_load
+        self.environment.filters["from_yaml"] = _parse_limited_yaml
         self.environment.globals["server_has"] = has_field
         self.environment.filters["to_json"] = self.environment.filters["tojson"] = yaml_json
         self.environment.filters["drawn"] = draw_number_for_workload
@@ -220,7 +223,10 @@ class _WorkloadTemplateRenderer:
 
         fixed = {"run_id": self.run, "point": self.point, "namespace": self.namespace, "prepared": self.prepared}
         try:
-            return render({**self.template.parameters, **fixed, **values})
+            with limit_processor_time(RENDERING_LIMIT, f"template '{self.template.name}': one object", hint=""):
+                return render({**self.template.parameters, **fixed, **values})
+        except InputError:  # the limit
+            raise
         except jinja2.UndefinedError as error:
             known = [*VARIABLES, *self.template.parameters]
             word = str(error.message).split("'")[1] if "'" in str(error.message) else ""
@@ -288,6 +294,11 @@ class _WorkloadTemplateRenderer:
         used = sum(1 for node in self.tree.find_all(nodes.Name) if node.name in _VARYING)
         printed = sum(plain(part) for output in self.tree.find_all(nodes.Output) for part in output.nodes)
         return used == printed
+
+
+def _parse_limited_yaml(text: Any) -> Any:
+    """Return the document of a text, which may be a stranger's: its aliases do not exhaust the memory."""
+    return parse_yaml(str(text), "from_yaml")
 
 
 def yaml_json(value: Any) -> str:

@@ -75,7 +75,7 @@ def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]
                 _copy_archive_entry(stream, file, aside)
             if stream.read(1):
                 raise DataError("it is longer than its manifest says")
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, DataError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError, KeyError, DataError) as error:
         for aside, _path in done:
             aside.unlink(missing_ok=True)
         if isinstance(error, FileNotFoundError):

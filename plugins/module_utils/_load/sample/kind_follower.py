@@ -154,7 +154,7 @@ class KindFollower(SignalBlockingThread):
             event = self._decode(line)
             version = "" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
             error = error_from_watch_event(json.loads(line)) if event["type"] == "ERROR" else None
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, RecursionError):
             error = ApiError(f"watch {self.kind.kind}: {self._client.access.server} sent a line that is no event")
         if error is not None:
             self._error = error

@@ -272,7 +272,7 @@ def _manifest_files(manifest: bytes, where: str) -> Mapping[str, str]:
     """Return the files of a manifest with their checksums. Raises DataError."""
     try:
         return {str(file["name"]): str(file["sha256"]) for file in json.loads(manifest)["files"]}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise DataError(f"{where}: not a manifest of a run") from error
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.failure_and_answer_schemas import PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
@@ -270,7 +272,7 @@ def _json_objects(path: Path, budget: list[int], having: bytes = b"") -> Iterato
     having: only lines that contain this. Damaged and very long lines are left out.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular_file(path) as stream:
             number = 0
             while budget[0] > 0 and (line := stream.readline(FILE_BYTES)):
                 budget[0] -= len(line)
@@ -283,7 +285,7 @@ def _json_objects(path: Path, budget: list[int], having: bytes = b"") -> Iterato
                     continue
                 if isinstance(item, dict):
                     yield number, item
-    except OSError:
+    except (OSError, DataError):
         return
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -61,11 +63,11 @@ def busy_machine(points: Iterable[Point]) -> list[str]:
 def recorded_machine(ledger: Path) -> dict[str, Any]:
     """Return the record on the machine at the end of a ledger; empty if there is none."""
     try:
-        with open(ledger, "rb") as stream:
+        with open_regular_file(ledger) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
             lines = stream.read().splitlines()
         last = json.loads(lines[-1])
-    except (OSError, IndexError, ValueError):
+    except (OSError, DataError, IndexError, ValueError, RecursionError):
         return {}
     machine = last.get("machine") if isinstance(last, dict) and last.get("type") == "end" else None
     return machine if isinstance(machine, dict) else {}

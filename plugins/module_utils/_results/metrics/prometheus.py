@@ -169,7 +169,7 @@ class PrometheusClient:
 def _error_message_of_response(text: str) -> str:
     try:
         return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         return text[:200]
 
 

@@ -160,7 +160,7 @@ def _index_rows_by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str
 def _read_json_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise DataError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: a list of objects is expected")

@@ -73,7 +73,7 @@ def _read_matching_records(paths: Iterable[Path], needle: bytes) -> Iterator[dic
                 if needle in raw:
                     try:
                         record = json.loads(raw)
-                    except ValueError:
+                    except (ValueError, RecursionError):
                         continue
                     if record.get("stage") == "ResponseComplete":
                         yield record

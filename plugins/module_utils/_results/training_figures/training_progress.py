@@ -76,7 +76,7 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
             row = json.loads(line)
             moment = datetime.fromisoformat(_value(row, form.time))
             step = int(_value(row, form.step))
-        except (ValueError, TypeError, KeyError, OverflowError):
+        except (ValueError, RecursionError, TypeError, KeyError, OverflowError):
             continue
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)

@@ -117,7 +117,7 @@ def example_from_csv(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
     text = field_at_path(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
         examples = [each for each in json.loads(text) if isinstance(each, dict)]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{csv['metadata']['name']}: its alm-examples are not valid JSON: {error}") from error
     for each in examples:
         if each.get("kind") == kind:

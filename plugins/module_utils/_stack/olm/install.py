@@ -93,7 +93,7 @@ def _check_secrets(operators: Sequence[OperatorSpec], secrets: Mapping[str, str]
             )
         try:
             fits = isinstance(json.loads(secrets[name])["auths"], dict)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, RecursionError, TypeError, KeyError):
             fits = False
         if not fits:
             raise InputError(

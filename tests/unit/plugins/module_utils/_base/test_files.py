@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,20 @@ def test_a_document_of_a_terabyte_is_refused_unread(tmp_path: Path, read: Callab
     with open(path, "wb") as stream:
         stream.truncate(1 << 40)
     with pytest.raises(DataError, match="it has 1,099,511,627,776 bytes, and 536,870,912 are the most of a document"):
+        read(path)
+
+
+@pytest.mark.parametrize("read", [files.read_yaml, files.read_json, lambda path: list(files.read_lines(path))])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(
+    tmp_path: Path, read: Callable[[Path], Any], kind: str
+) -> None:
+    path = tmp_path / "findings.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"findings\.json: it is no regular file"):
         read(path)
 
 

@@ -37,6 +37,7 @@ def test_a_line_of_markdown_has_no_mention_no_markup_and_a_limit():
     assert "@org" not in line and "\n" not in line and "\x1b" not in line
     assert line.startswith("@\u200borg/team \\[x\\](http://y) \\# \\<b\\>")
     assert len(markdown_line("a" * 1000, 20)) == 20
+    assert markdown_line("&#64;org &commat;all") == "\\&\\#64;org \\&commat;all"
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "-", "=1"])

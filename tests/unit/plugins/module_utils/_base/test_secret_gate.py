@@ -6,6 +6,7 @@ import base64
 import bz2
 import gzip
 import html
+import io
 import json
 import lzma
 import random
@@ -18,7 +19,11 @@ from xml.sax import saxutils
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_encodings, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    packed_contents,
+    secret_encodings,
+    secret_gate,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
@@ -28,6 +33,7 @@ from hypothesis import strategies as st
 from run_directory import World, write_run
 
 SECRET = 'pass/word+"7d1f" of a setting'
+TEXT = f"one\n{SECRET}\n".encode()
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x17F), min_size=8, max_size=40)
 
 
@@ -172,6 +178,15 @@ KEY = f"{begins('RSA PRIVATE KEY')}\nMIIEow\n"
         ("s3://AKEY:hunter22@bucket/runs", "a password in an address"),
         ("postgresql+psycopg2://jo:hunter22@db/x", "a password in an address"),
         ("HTTPS://jo:hunter22@example.com", "a password in an address"),
+        ("github_" + "pat_" + "a1B2" * 15, "a Git token"),
+        ("xox" + "b-123456789012-abcdefghijkl", "a Slack token"),
+        ("https://hooks." + "slack.com/services/T0000000/B0000000/abcdefghijklmnop", "a Slack webhook"),
+        ("OPENAI_API_KEY=sk-" + "proj-" + "aB3" * 16, "a key of an interface"),
+        ("nva" + "pi-" + "aB3-" * 15, "a key of an interface"),
+        ("npm" + "_" + "aB3d" * 9, "a token of a registry"),
+        ("> Authorization: Basic am86aHVudGVyMjI=", "a user and a password"),
+        ('{\\"authorization\\": \\"Basic am86aHVudGVyMjI=\\"}', "a user and a password"),
+        ('{"auths":{"r.example.com":{"auth":"am86aHVudGVyMjI="}}}', "a user and a password"),
     ],
 )
 def test_forms_that_only_secrets_have_are_found(tmp_path, text, what):
@@ -221,6 +236,64 @@ def test_packed_files_are_looked_into(tmp_path, kind):
     assert any(one.line == 2 and one.what == "the value of token" and "(" in one.file for one in found)
 
 
+def packed_tar(name, content, mode="w"):
+    """Return a tar file with one file."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode=mode) as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return whole.getvalue()
+
+
+def packed_zip(name, content):
+    """Return a zip file with one file."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(name, content)
+    return whole.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("part.bin", gzip.compress(TEXT), "part.bin (unpacked)"),
+        ("LOGS.TGZ", packed_tar("a", TEXT, "w:gz"), "LOGS.TGZ (a)"),
+        ("logs.txz", packed_tar("a", TEXT, "w:xz"), "logs.txz (a)"),
+        ("twice.gz", gzip.compress(gzip.compress(TEXT)), "twice.gz (unpacked)"),
+        ("logs.tar.gz", packed_tar("a.bz2", bz2.compress(TEXT), "w:gz"), "logs.tar.gz (a.bz2)"),
+        ("logs.tar", packed_tar("in.tgz", packed_tar("a", TEXT, "w:gz")), "logs.tar (in.tgz/a)"),
+        ("sheet.xlsx", packed_zip("in.zip", packed_zip("a", TEXT)), "sheet.xlsx (in.zip/a)"),
+        ("named.tgz", packed_tar(f"{SECRET}.log", b"x", "w:gz"), "named.tgz (names)"),
+    ],
+)
+def test_what_is_packed_shows_its_content_and_not_its_name(tmp_path, name, content, place):
+    (tmp_path / name).write_bytes(content)
+    found = secret_gate.SecretScanner({"token": SECRET}).search(tmp_path, [tmp_path / name])
+    assert [one.file for one in found] == [place]
+
+
+def test_packed_files_in_packed_files_have_a_limit(tmp_path):
+    content = TEXT
+    for _level in range(packed_contents.MOST_LEVELS + 1):
+        content = gzip.compress(content)
+    (tmp_path / "x.gz").write_bytes(content)
+    with pytest.raises(DataError, match="more than 6 levels"):
+        secret_gate.SecretScanner({}).search(tmp_path, [tmp_path / "x.gz"])
+
+
+def test_what_can_not_be_unpacked_here_does_not_leave(tmp_path):
+    (tmp_path / "x.zst").write_bytes(b"\x28\xb5\x2f\xfd\x00")
+    with pytest.raises(DataError, match="it is of Zstandard, which can't be unpacked here"):
+        secret_gate.SecretScanner({}).search(tmp_path, [tmp_path / "x.zst"])
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32"])
+def test_a_known_value_is_found_in_wide_characters(tmp_path, coding):
+    (tmp_path / "x.bin").write_bytes(f"a {SECRET} b".encode(coding))
+    assert secret_gate.SecretScanner({"token": SECRET}).search(tmp_path, [tmp_path / "x.bin"])
+
+
 def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8bbroken")
     with pytest.raises(DataError, match="cannot be searched for secrets"):
@@ -228,7 +301,7 @@ def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
 
 
 def test_a_secret_on_the_edge_of_two_parts_is_found_once_on_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(secret_gate, "PART", 1000)
+    monkeypatch.setattr(packed_contents, "PART", 1000)
     monkeypatch.setattr(secret_gate, "OVERLAP", 200)
     random.seed(3)
     for place in (980, 995, 1000, 1999, 2500):
@@ -324,6 +397,6 @@ def test_a_packed_file_is_searched_up_to_a_limit(tmp_path, monkeypatch, opener):
         stream.write(b"0" * 5000)
     scanner = secret_gate.SecretScanner({})
     assert scanner.search(tmp_path, [path]) == []
-    monkeypatch.setattr(secret_gate, "MOST_UNPACKED", 4999)
+    monkeypatch.setattr(packed_contents, "MOST_UNPACKED", 4999)
     with pytest.raises(DataError, match="too much to search"):
         scanner.search(tmp_path, [path])

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
@@ -161,6 +162,22 @@ def test_what_is_wrong_in_a_template_is_named(content: str, parameters: dict[str
     with pytest.raises(InputError) as caught:
         made(content, **parameters)
     assert words in str(caught.value) and "'t'" in str(caught.value)
+
+
+#: Each level has the one before ten times.
+BOMB = "a0: &a0 [x]\\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\\n" for n in range(1, 10))
+
+
+def test_the_aliases_of_a_text_in_a_template_do_not_fill_the_memory() -> None:
+    with pytest.raises(InputError, match="its aliases expand"):
+        made(HEAD + "data: {x: {{ ('" + BOMB + "' | from_yaml) | to_json }}}")
+
+
+def test_a_template_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_renderer, "RENDERING_LIMIT", 0.2)
+    endless = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
+    with pytest.raises(InputError, match=r"template 't': one object took more than 0\.2 s of processor time$"):
+        made(HEAD + endless)
 
 
 OWN_NAMESPACE = "metadata: {name: '{{ name }}', namespace: '{{ name }}'}"
