@@ -125,7 +125,7 @@ def compare_kpis_with_baselines(
     findings = [_compare_by_variance(series, of_kpi, dependence, settings) for series, of_kpi in pairs]
     known = [place for place, finding in enumerate(findings) if not finding.reason]
     known.sort(key=lambda place: not judged[place])
-    figures = [_figure_runs(segments[place], findings[place].compared.logarithmic) for place in known]
+    figures = [_figure_runs(segments[place], findings[place].compared.logarithmic, dependence) for place in known]
     stretches = [
         dependence.variance_of_difference(len(runs.old), len(runs.new)) / (1 / len(runs.old) + 1 / len(runs.new))
         for runs in figures
@@ -197,13 +197,15 @@ def _compare_by_variance(
     return _finding_with_interval(finding, compared.difference, compared.low, compared.high)
 
 
-def _figure_runs(segments: KpiRunSegments, logarithmic: bool) -> FigureRuns:
+def _figure_runs(segments: KpiRunSegments, logarithmic: bool, dependence: TimeDependence) -> FigureRuns:
     *earlier, old, new = segments.on_scale()
     values = _finite_run_values([run for runs in (*segments.earlier, segments.baseline) for run in runs])
     base = float(_finite_run_values(segments.baseline).mean()) if logarithmic else 1.0
     errors = [*_run_value_errors(segments.baseline), *_run_value_errors(segments.new)]
     floor = max(sqrt(group_comparison.within_runs(errors, base)), suite_noise.rounding_floor(values, base))
-    return FigureRuns(old, new, tuple(runs for runs in earlier if len(runs) > 1), floor, logarithmic)
+    earlier = [runs for runs in earlier if len(runs) > 1]
+    freedom = (dependence.freedom(len(old), *map(len, earlier)), dependence.freedom(len(new)))
+    return FigureRuns(old, new, tuple(earlier), floor, logarithmic, freedom)
 
 
 def _finding_of_shift(

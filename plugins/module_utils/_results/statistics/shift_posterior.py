@@ -91,6 +91,7 @@ class FigureRuns:
 
     earlier: groups of still older runs, which only show how much runs differ. floor: the least scale, because runs are
     measured no finer. logarithmic: whether scales are shares, which those of other figures can be compared with.
+    freedom: shares of the degrees of freedom of old and of new runs that are left if neighbours resemble each other.
     """
 
     old: Array
@@ -98,6 +99,7 @@ class FigureRuns:
     earlier: tuple[Array, ...] = ()
     floor: float = 0.0
     logarithmic: bool = True
+    freedom: tuple[float, float] = (1.0, 1.0)
 
 
 def location_and_scale(values: Array, shape: ErrorShape) -> tuple[float, float]:
@@ -139,7 +141,7 @@ class ShiftPosterior:
         if m == 2:
             self.new_location = float(runs.new.mean())
         self.shift = self.new_location - centre
-        freedom = n - 1 + sum(len(group) - 1 for group in runs.earlier)
+        freedom = runs.freedom[0] * (n - 1 + sum(len(group) - 1 for group in runs.earlier))
         reach = 1.5 + 6.0 / freedom if freedom > 1 else 6.0
         least = log(max(runs.floor, 1e-12 * scale) / scale) / STEP
         steps = numpy.arange(-int(reach / STEP), int((reach + _LARGEST_RATIO) / STEP) + 1)
@@ -156,6 +158,7 @@ class ShiftPosterior:
             old = old + highest + numpy.log(numpy.exp(of_group - highest).sum(axis=1, keepdims=True))
         self._new_places, widths = _sinh_grid(self.new_location, max(spread, 0.3 * scale) / sqrt(m), _FAR, _NEW_STEP)
         new = _log_likelihood(runs.new, self._new_places, self.new_scales, shape) + numpy.log(widths)
+        old, new = (_less_known_scales(part, share) for part, share in zip((old, new), runs.freedom, strict=True))
         self._old, new = numpy.exp(old - old.max()), numpy.exp(new - new.max())
         self._below = numpy.cumsum(new, axis=1) - 0.5 * new
         self._new = new.sum(axis=1)
@@ -236,6 +239,18 @@ def _log_likelihood(values: Array, places: Array, scales: Array, shape: ErrorSha
             product *= 1.0 + (z * z / shape.df)[None, :] / (scales * scales)[:, None]
         total += numpy.log(product) * (1.0 if shape.outliers else -(shape.df + 1) / 2)
     return total
+
+
+def _less_known_scales(logs: Array, share: float) -> Array:
+    """Return the logarithm of a likelihood [scale, location] in which scales have a share of their degrees of freedom.
+
+    Their marginal likelihood is raised to this power; that of normal errors keeps its form (Satterthwaite 1946).
+    """
+    import numpy
+
+    highest = logs.max(axis=1, keepdims=True)
+    marginal = highest + numpy.log(numpy.exp(logs - highest).sum(axis=1, keepdims=True))
+    return logs - (1.0 - share) * marginal
 
 
 def inverse_gamma(df: float, scale: float) -> Callable[[Array], Array]:

@@ -237,7 +237,7 @@ def _prior_of_scales(figures: Sequence[FigureRuns], shape: ErrorShape, independe
     """
     known = []
     for runs in figures:
-        df = (len(runs.old) - 1) * (shape.df / (shape.df + 3) if isfinite(shape.df) else 1.0)
+        df = (len(runs.old) - 1) * runs.freedom[0] * (shape.df / (shape.df + 3) if isfinite(shape.df) else 1.0)
         scale = shift_posterior.location_and_scale(runs.old, shape)[1]
         if runs.logarithmic and df >= 1 and scale > runs.floor:
             known.append((2 * log(scale) - _digamma(df / 2) + log(df / 2), _trigamma(df / 2)))

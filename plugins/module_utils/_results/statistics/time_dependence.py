@@ -6,8 +6,9 @@
 Either makes the mean of a group vary more than the mean of independent runs, and so causes false alarms. Ten runs of
 one figure are too few to estimate it. The figures of a suite share their runs, so both are estimated over the whole
 suite, and used if the estimate exceeds what independent runs show: an autocorrelation of neighbours, AR(1), by its
-expectation after the means are subtracted (Marriott and Pope 1954 give the bias); and slopes whose squares exceed those
-that noise causes (the method of moments for a random slope, as in DerSimonian and Laird 1986).
+exact expectation after the means are subtracted (Magnus, Annales d'économie et de statistique 4, 1986), which has no
+bias (that of the usual estimate is as in Marriott and Pope 1954); and slopes whose squares exceed those that noise
+causes (the method of moments for a random slope, as in DerSimonian and Laird 1986).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from .comparison_scale import Array
 LEAST_VALUES, LEAST_ERRORS = 100, 2.5
 #: Least number of runs of a group that is used, and the autocorrelations among which the estimate is chosen.
 LEAST_RUNS, _GRID = 4, tuple(step / 50 for step in range(46))
+#: Most runs of which neighbours are compared with one mean, and step of an integral over a logarithm.
+_AT_ONCE, _LOG_STEP = 60, 0.2
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class TimeDependence:
         if not self.phi or not df:
             return 1.0
         return sum(n - n * _variance_factor_of_mean(n, self.phi) for n in sizes) / df
+
+    def freedom(self, *sizes: int) -> float:
+        """Return the share of the degrees of freedom within groups of these sizes that is left (Satterthwaite 1946)."""
+        df = sum(max(0, n - 1) for n in sizes)
+        if not self.phi or not df:
+            return 1.0
+        trace, square = (sum(_traces_of_squares(n, self.phi)[row] for n in sizes) for row in (0, 1))
+        return trace**2 / square / df
 
     def effective(self, df: float) -> float:
         """Return the degrees of freedom that are left of ``df``."""
@@ -77,16 +88,14 @@ def _estimate_autocorrelation(suite: Sequence[Sequence[Array]]) -> float:
 
     observed = expected = variance = 0.0
     curves = numpy.zeros(len(_GRID))
-    for groups in suite:
+    for whole in suite:
+        groups = [part for group in whole for part in numpy.array_split(group, -(-len(group) // _AT_ONCE))]
         rests = [group - group.mean() for group in groups]
         squares = sum(float(rest @ rest) for rest in rests)
         if not squares:
             continue
         observed += sum(float(rest[1:] @ rest[:-1]) for rest in rests) / squares
-        products, totals = (
-            sum(_expected_sums_by_autocorrelation(len(group), False)[row] for group in groups) for row in (0, 1)
-        )
-        curves += products / totals
+        curves += _expected_ratios(tuple(len(group) for group in groups))
         df = sum(len(group) - 1 for group in groups)
         trace, square = (sum(_traces_of_neighbour_products(len(group))[row] for group in groups) for row in (0, 1))
         variance += 2.0 * (df * square - trace**2) / (df**2 * (df + 2))
@@ -105,13 +114,7 @@ def _estimate_drift(suite: Sequence[Sequence[Array]], phi: float) -> float:
         slope = sum(float(t @ group) for t, group in zip(times, groups, strict=True)) / total
         rest = sum(float(((_detrending_matrix(len(group)) @ group) ** 2).sum()) for group in groups)
         df = sum(len(group) - 2 for group in groups)
-        seen = (
-            sum(
-                float(_expected_sums_by_autocorrelation(len(group), True)[1][_nearest_grid_index(phi)])
-                for group in groups
-            )
-            / df
-        )
+        seen = sum(_expected_squares_around_line(len(group), phi) for group in groups) / df
         of_slope = sum(float(t @ _autocorrelation_matrix(len(t), phi) @ t) for t in times) / total**2
         if rest and df > 4:
             # The mean of 1/χ² is larger than 1/mean: without (df - 2)/df every slope would look too large.
@@ -130,10 +133,6 @@ def _variance_factor_of_mean(n: int, phi: float) -> float:
     if not n:
         return 0.0
     return (1.0 + 2.0 * sum((1.0 - k / n) * phi**k for k in range(1, n))) / n if phi else 1.0 / n
-
-
-def _nearest_grid_index(phi: float) -> int:
-    return min(range(len(_GRID)), key=lambda index: abs(_GRID[index] - phi))
 
 
 def _centred_run_times(n: int) -> Array:
@@ -171,15 +170,50 @@ def _traces_of_neighbour_products(n: int) -> tuple[float, float]:
     return float(numpy.trace(form)), float((form * form).sum())
 
 
-@lru_cache(maxsize=64)
-def _expected_sums_by_autocorrelation(n: int, lines: bool) -> tuple[Array, Array]:
-    """Return for each autocorrelation of the grid the expected sums of products of neighbours, and of squares.
+@lru_cache(maxsize=256)
+def _traces_of_squares(n: int, phi: float) -> tuple[float, float]:
+    """Return trace, and trace of the square, of the form that sums the squares of ``n`` runs around their mean."""
+    import numpy
 
-    lines: after the slope is subtracted too, not only the mean.
+    form = (numpy.eye(n) - 1.0 / n) @ _autocorrelation_matrix(n, phi)
+    return float(numpy.trace(form)), float((form * form.T).sum())
+
+
+@lru_cache(maxsize=256)
+def _expected_squares_around_line(n: int, phi: float) -> float:
+    """Return the expected sum of squares of ``n`` runs, after their mean and their slope are subtracted."""
+    import numpy
+
+    return float(numpy.trace(_detrending_matrix(n) @ _autocorrelation_matrix(n, phi)))
+
+
+@lru_cache(maxsize=256)
+def _expected_ratios(sizes: tuple[int, ...]) -> Array:
+    """Return for each autocorrelation of the grid the expected ratio of products of neighbours to squares.
+
+    sizes: of the groups of runs, around whose means both are summed. The ratio of the expectations is larger, and would
+    make the estimate too small. The expectation of a ratio of quadratic forms of normal errors is an integral of one
+    dimension (Magnus 1986), here over the logarithm of its variable.
     """
     import numpy
 
-    rest = _detrending_matrix(n) if lines else numpy.eye(n) - 1.0 / n
-    covariances = [rest @ _autocorrelation_matrix(n, phi) @ rest for phi in _GRID]
-    products = numpy.array([float(numpy.trace(covariance, offset=1)) for covariance in covariances])
-    return products, numpy.array([float(numpy.trace(covariance)) for covariance in covariances])
+    logs = numpy.arange(-16.0, 20.0, _LOG_STEP)
+    found = []
+    for phi in _GRID:
+        parts = [_principal_axes(n, phi) for n in sizes]
+        squares, products = (numpy.concatenate([part[row] for part in parts]) for row in (0, 1))
+        shrunk = 1.0 / (1.0 + 2.0 * numpy.exp(logs)[:, None] * squares)
+        found.append(float((numpy.sqrt(shrunk.prod(axis=1)) * (shrunk @ products) * numpy.exp(logs)).sum() * _LOG_STEP))
+    return numpy.array(found)
+
+
+@lru_cache(maxsize=1024)
+def _principal_axes(n: int, phi: float) -> tuple[Array, Array]:
+    """Return weights of squares of independent errors: in the sum of squares of ``n`` runs, and in that of products."""
+    import numpy
+
+    rest = numpy.eye(n) - 1.0 / n
+    root = rest @ numpy.linalg.cholesky(_autocorrelation_matrix(n, phi))
+    squares, axes = numpy.linalg.eigh(root.T @ root)
+    turned = root @ axes
+    return squares.clip(0.0), (turned[1:] * turned[:-1]).sum(axis=0)

@@ -187,6 +187,21 @@ def test_a_stretched_variance_widens_the_interval_and_raises_the_p_value() -> No
     assert free.p_greater < bound.p_greater < 0.5
 
 
+@given(st.integers(0, 99), st.integers(6, 29), st.floats(0.0, 0.2), st.floats(0.3, 1.0))
+@settings(max_examples=10, deadline=None)
+def test_fewer_degrees_of_freedom_are_those_of_the_prediction_interval(
+    seed: int, n: int, by: float, freedom: float
+) -> None:
+    runs = numpy.log(drawn(seed, runs=n + 1, kpis=1)[0])
+    old, new = runs[:-1], max(runs[:-1].max() + 1e-6, runs[-1] + by)  # beyond all old runs: its rank says nothing
+    (found,) = compare_suite([FigureRuns(old, numpy.array([new]), freedom=(freedom, 1.0))], [1.0])
+    error = old.std(ddof=1) * sqrt(1 + 1 / n)
+    expected = student_t.upper_tail((new - old.mean()) / error, freedom * (n - 1))
+    assert found.p_greater == pytest.approx(expected, rel=0.1, abs=3e-3)
+    reach = student_t.upper_tail_quantile(0.025, freedom * (n - 1)) * error
+    assert (found.high - found.low) / 2 == pytest.approx(reach, rel=0.08)
+
+
 def test_noise_that_all_figures_share_is_seen_once() -> None:
     """Two machines, of which a run gets one: five new runs on the slow one are no change, however many figures."""
     draw = numpy.random.default_rng(4)
