@@ -174,7 +174,8 @@ class ProcessSpec:
 class RehearsalComponent:
     """One component, read from its folder. ``requires``: components that it can't run without.
 
-    ``least_versions``: other component -> the first version with which this one works.
+    ``least_versions``: other component -> the first version with which this one works; ``versions_before``: the
+    first one with which it does not work any more.
     ``adds_arguments``: process of another component -> arguments after its own, of which the last counts.
     ``bundled_crds``: names of CRDs that are not applied: a program installs them, from the file @{crds.<component>}.
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
@@ -197,6 +198,7 @@ class RehearsalComponent:
     processes: list[ProcessSpec] = field(default_factory=list)
     requires: list[str] = field(default_factory=list)
     least_versions: dict[str, str] = field(default_factory=dict)
+    versions_before: dict[str, str] = field(default_factory=dict)
     adds_arguments: dict[str, list[str]] = field(default_factory=dict)
     images: list[ImageSpec] = field(default_factory=list)
     image_store: str = ""

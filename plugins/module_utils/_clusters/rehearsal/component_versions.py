@@ -74,17 +74,26 @@ def check_names(
                 )
 
 
-def check_least_versions(components: Iterable[RehearsalComponent]) -> None:
+def check_versions_of_others(components: Iterable[RehearsalComponent]) -> None:
     """Raise InputError for a component that does not work with the version that another one has."""
     chosen = {component.name: component for component in components}
     for component in chosen.values():
-        for name, least in component.least_versions.items():
-            if name in chosen and _version_numbers(chosen[name].version) < _version_numbers(least):
-                raise InputError(
-                    f"{VERSIONS}: component {component.name} does not work with {name} {chosen[name].version}: it"
-                    f" needs {least} or newer. Leave {component.name} out, or give {name} such a version",
-                    setting=VERSIONS,
-                )
+        needed = [
+            (name, f"{least} or newer")
+            for name, least in component.least_versions.items()
+            if name in chosen and _version_numbers(chosen[name].version) < _version_numbers(least)
+        ]
+        needed += [
+            (name, f"a version before {first}")
+            for name, first in component.versions_before.items()
+            if name in chosen and _version_numbers(chosen[name].version) >= _version_numbers(first)
+        ]
+        for name, version in needed:
+            raise InputError(
+                f"{VERSIONS}: component {component.name} does not work with {name} {chosen[name].version}: it"
+                f" needs {version}. Leave {component.name} out, or give {name} such a version",
+                setting=VERSIONS,
+            )
 
 
 def _version_numbers(version: str) -> list[int]:

@@ -143,7 +143,7 @@ class RehearsalOptions:
         """Return the components as select() does. Raises InputError also for versions that don't fit them."""
         chosen = self.select(names)
         component_versions.check_names(chosen, self.versions, self.sources)
-        component_versions.check_least_versions(chosen)
+        component_versions.check_versions_of_others(chosen)
         return chosen
 
     @property

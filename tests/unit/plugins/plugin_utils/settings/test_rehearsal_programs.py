@@ -72,6 +72,14 @@ def test_a_component_that_is_too_new_for_the_version_of_kubernetes_is_refused(
     assert raised.value.setting == "rehearsal_versions"
 
 
+def test_a_component_that_is_too_old_for_the_version_of_kubernetes_is_refused(tmp_path: Path) -> None:
+    newer = {"rehearsal_versions": {"control-plane": "1.37.2"}}
+    check(tmp_path, None, **newer)
+    words = "component workload-aware does not work with control-plane 1.37.2: it needs a version before 1.37.0"
+    with pytest.raises(InputError, match=words):
+        check(tmp_path, None, rehearsal_components=["workload-aware"], **newer)
+
+
 def test_an_unknown_component_is_refused_everywhere(tmp_path: Path) -> None:
     for job in (None, 7):
         with pytest.raises(InputError, match="kueu"):
