@@ -44,6 +44,8 @@ class GitHubStandIn:
             return self._as_app(asked, parts.path, token)
         if token not in self.tokens:
             return 401, {"message": "Bad credentials"}
+        if parts.path == "/user":  # the token of an App is no user's
+            return (403, {"message": "Resource not accessible"}) if token == self.app else (200, {"login": "bot"})
         said = self._served(asked, parts.path, parse_qs(parts.query), json.loads(asked.body) if asked.body else {})
         if self.lost and asked.method == "POST":
             self.lost -= 1
@@ -52,7 +54,8 @@ class GitHubStandIn:
 
     def _comment(self, number: int, text: str) -> dict[str, Any]:
         login, association = self.authors.get(number, ("bot", "NONE"))
-        return {"id": number, "body": text, "user": {"login": login}, "author_association": association}
+        user = {"login": login, "type": "Bot" if login == "bot" else "User"}
+        return {"id": number, "body": text, "user": user, "author_association": association}
 
     def _as_app(self, asked: Asked, path: str, token: str) -> Any:
         self.web_tokens.append(token)

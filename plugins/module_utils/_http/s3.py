@@ -37,6 +37,8 @@ LEAST_PART = 5 * 2**20
 #: Maximum number of parts of S3.
 MOST_PARTS = 10_000
 MANIFEST = "manifest.json"
+#: Most bytes of an object that is read into the memory.
+MOST_OBJECT = 256 << 20
 ACLS = ("private", "bucket-owner-full-control", "bucket-owner-read", "authenticated-read", "public-read")
 
 
@@ -284,6 +286,14 @@ def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterat
             for entry in page.get("CommonPrefixes") or ():
                 entry.update(Prefix=entry["Prefix"])
         yield page
+
+
+def read_object(connection: Any, bucket: str, key: str) -> bytes:
+    """Return a small object. Raises DataError for one that would fill the memory."""
+    content: bytes = connection.get_object(Bucket=bucket, Key=key)["Body"].read(MOST_OBJECT + 1)
+    if len(content) > MOST_OBJECT:
+        raise DataError(f"s3://{bucket}/{key}: the object has more than {MOST_OBJECT} bytes")
+    return content
 
 
 def file_checksum_for_s3(path: Path, part_size: int = 0) -> str:

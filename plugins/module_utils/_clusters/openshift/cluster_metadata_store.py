@@ -49,13 +49,25 @@ def read_cluster_entry(store: str, name: str) -> dict[str, Any]:
     if store.startswith("s3://"):
         with _open_s3_bucket(store, name) as (connection, where):
             try:
-                return dict(json.loads(connection.get_object(**where)["Body"].read()))
+                content = s3.read_object(connection, where["Bucket"], where["Key"])
             except connection.exceptions.NoSuchKey as error:
                 raise _unknown_cluster_error(store, name) from error
+        try:
+            document = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"cluster_metadata_store {store}: the entry of {name} is not JSON") from error
+        return _checked_entry(store, name, document)
     path = Path(store).expanduser() / f"{_check_cluster_name(name)}.json"
     if not path.exists():
         raise _unknown_cluster_error(store, name)
-    return dict(files.read_json(path))
+    return _checked_entry(store, name, files.read_json(path))
+
+
+def _checked_entry(store: str, name: str, document: Any) -> dict[str, Any]:
+    """Return an entry, which others may have written. Raises DataError."""
+    if not isinstance(document, dict):
+        raise DataError(f"cluster_metadata_store {store}: the entry of {name} is not a JSON object")
+    return document
 
 
 def delete_cluster_entry(store: str, name: str) -> None:

@@ -122,13 +122,33 @@ def write_run_comment(api: HttpClient, target: GitHubTarget, mark: str, text: st
 
 
 def _find_comment_by_mark(api: HttpClient, target: GitHubTarget, mark: str) -> Any:
-    """Return the id of the comment with a mark, None if there is none."""
-    marked = (
+    """Return the id of our comment with a mark, None if there is none. Anybody may write the mark into a comment."""
+    marked = [
         entry
         for entry in list_pull_request_comments(api, target)
         if str(entry.get("body") or "").startswith(f"<!-- {mark} -->")
-    )
-    return next((_id_of("GitHub: the comments", entry) for entry in marked), None)
+    ]
+    login = _login_of_token(api) if marked else ""
+    own = (entry for entry in marked if _is_of_author(entry, login))
+    return next((_id_of("GitHub: the comments", entry) for entry in own), None)
+
+
+def _login_of_token(api: HttpClient) -> str:
+    """Return the name of the user whose token we have; empty for that of an App, which is no user's."""
+    try:
+        return str(checked_object("GitHub: GET /user", api.json("GET", "/user")).get("login") or "")
+    except HttpRefused as error:
+        if error.status in (401, 403, 404):
+            return ""
+        raise
+
+
+def _is_of_author(comment: Mapping[str, Any], login: str) -> bool:
+    """Return whether a comment is of this user; without one, whether a bot has written it."""
+    author = comment.get("user")
+    if not isinstance(author, Mapping):
+        return False
+    return author.get("login") == login if login else author.get("type") == "Bot"
 
 
 def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterator[dict[str, Any]]:

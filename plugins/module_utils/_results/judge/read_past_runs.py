@@ -238,7 +238,7 @@ def _uploaded_run(
     address = f"s3://{location.bucket}/{uploaded.prefix.rstrip('/')}"
 
     def content(name: str) -> bytes:
-        return connection.get_object(Bucket=location.bucket, Key=f"{uploaded.prefix}{name}")["Body"].read()
+        return s3.read_object(connection, location.bucket, f"{uploaded.prefix}{name}")
 
     files = _manifest_files(content(s3.MANIFEST), f"{address}/{s3.MANIFEST}")
     with tempfile.TemporaryDirectory(prefix="seatrial-history-") as scratch:

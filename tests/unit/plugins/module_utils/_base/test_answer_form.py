@@ -261,8 +261,9 @@ CASES: dict[str, Case] = {
     ),
     "github messages": (
         {
+            "/user": {"login": "bot"},
             "/pulls/12": {"head": {"sha": "abc"}},
-            "/comments": [{"id": 1, "body": "<!-- mark -->"}],
+            "/comments": [{"id": 1, "body": "<!-- mark -->", "user": {"login": "bot"}}],
             "/comments/1": {"id": 1},
             "/check-runs": {"check_runs": [{"id": 2, "external_id": "run"}]},
             "/check-runs/2": {"id": 2},

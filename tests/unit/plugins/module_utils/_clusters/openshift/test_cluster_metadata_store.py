@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.opens
     cluster_metadata_store,
     install_steps,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+from scripted_server import ScriptedServer
 
 
 def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
@@ -39,6 +41,25 @@ def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
     cluster_metadata_store.write_cluster_entry("", "perf", {})
     with pytest.raises(InputError, match="cluster_release_named=perf requires cluster_metadata_store"):
         cluster_metadata_store.read_cluster_entry("", "perf")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"<html>", "the entry of perf is not JSON"),
+        (b"[" * 100_000, "the entry of perf is not JSON"),
+        (b"[1]", "the entry of perf is not a JSON object"),
+        (b"x" * 101, "s3://clusters/perf.json: the object has more than 100 bytes"),
+    ],
+)
+def test_an_entry_of_another_form_is_refused(monkeypatch: pytest.MonkeyPatch, content: bytes, words: str) -> None:
+    monkeypatch.setattr(s3, "MOST_OBJECT", 100 if len(content) == 101 else s3.MOST_OBJECT)
+    with ScriptedServer(lambda _asked: (200, content)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        with pytest.raises(DataError, match=words):
+            cluster_metadata_store.read_cluster_entry("s3://clusters", "perf")
 
 
 @pytest.fixture

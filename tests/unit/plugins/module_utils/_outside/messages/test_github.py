@@ -62,6 +62,19 @@ def test_a_session_without_the_ids_finds_what_another_one_wrote(run_dir: Path, h
     assert len(stand_in.comments) == 151 and len(stand_in.checks) == 1
 
 
+@pytest.mark.parametrize("app", ["", "t0ken-of-tests"])
+def test_a_comment_of_somebody_else_that_has_our_mark_stays_as_it_is(run_dir: Path, hub: Hub, app: str) -> None:
+    stand_in, url = hub
+    stand_in.app = app
+    send_messages.send_notifications(options(run_dir, url, state="started"))
+    (run_dir / send_messages.RECORD).unlink()
+    copied = next(iter(stand_in.comments.values()))
+    stand_in.comments = {7: copied}
+    stand_in.authors = {7: ("mallory", "NONE")}
+    assert send_messages.send_notifications(options(run_dir, url))["warnings"] == []
+    assert stand_in.comments.pop(7) == copied and len(stand_in.comments) == 1
+
+
 def test_a_comment_that_somebody_deleted_is_written_again(run_dir: Path, hub: Hub) -> None:
     stand_in, url = hub
     send_messages.send_notifications(options(run_dir, url, state="started"))
