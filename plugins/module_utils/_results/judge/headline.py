@@ -210,7 +210,7 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
         return ""
     effect, kpi = effects[0][0], next(iter(kpis.values()))
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
-    title, unit = kpi.get("title") or kpi["name"], _difference_unit(kpi)
+    title, unit = kpi.get("title") or kpi["name"], difference_unit(kpi)
     for name, value in ((base, effect.base), (other, effect.value)):
         if changed := changed_components(points, {effect.setting: value}):
             ran = "; ".join(f"{component} {' and '.join(versions)}" for component, versions in changed.items())
@@ -242,7 +242,7 @@ def changed_components(points: Sequence[Point], values: Mapping[str, Any]) -> di
 
 def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     """Return the absolute difference from the first point, as an interval where known."""
-    value, unit = kpi["value"] - first["value"], _difference_unit(kpi)
+    value, unit = kpi["value"] - first["value"], difference_unit(kpi)
     if not value:
         return "no difference"
     interval = (kpi.get("difference") or {}).get("confidence")
@@ -255,7 +255,7 @@ def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     return f"difference {formats.format_interval_words(low, high, unit)}"
 
 
-def _difference_unit(kpi: Kpi) -> str:
+def difference_unit(kpi: Kpi) -> str:
     """Return the unit of a difference: that between 10 % and 20 % is no 10 %."""
     return "percentage points" if kpi["unit"] == "%" else str(kpi["unit"])
 

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
-from ..judge.headline import changed_components
+from ..judge.headline import changed_components, difference_unit
 from ..statistics import setting_effects
 from ..statistics.setting_effects import ObservedPoint, SettingEffect
 from . import plot_canvas
@@ -143,7 +143,7 @@ def _effects_drawing(
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
     )
-    factor, unit = (100.0, "%") if effects[0].relative else (1.0, kpi["unit"])
+    factor, unit = (100.0, "%") if effects[0].relative else (1.0, difference_unit(kpi))
     better = {"higher": 1, "lower": -1}.get(kpi["direction"], 0)
     ends: list[tuple[float, str]] = []
     texts = []

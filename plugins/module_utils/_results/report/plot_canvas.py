@@ -47,6 +47,8 @@ GREY = "#595959"
 SIMULATED_BACKGROUND = "#F6F1E4"
 #: Sizes in inches except DPI. A plot is 650 px wide on a page and 360 px on a phone, where its text must be readable.
 WIDTH, LEFT, RIGHT, DPI = 6.6, 0.92, 0.18, 160
+#: Of the letters of a title that would be longer than the figure is wide.
+LEAST_TITLE_SIZE = 6.5
 LEGEND_ROW = 0.225
 #: Maximum number of steps of a curve: more cannot be distinguished at this width.
 MOST_STEPS = 3000
@@ -141,9 +143,13 @@ def create_stacked_axes(
 
 
 def draw_figure_title(figure: Any, text: str) -> None:
-    """Write the title of a figure at its upper left."""
-    height = figure.get_size_inches()[1]
-    figure.text(0.1 / WIDTH, 1 - 0.08 / height, text, ha="left", va="top", fontsize=12.5, fontweight="bold")
+    """Write the title of a figure at its upper left, smaller if it is longer than the figure is wide."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    width, height = figure.get_size_inches()
+    written = figure.text(0.1 / WIDTH, 1 - 0.08 / height, text, ha="left", va="top", fontsize=12.5, fontweight="bold")
+    needed = written.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width / figure.dpi
+    written.set_fontsize(max(LEAST_TITLE_SIZE, 12.5 * min(1.0, (width - 0.2) / needed)))
 
 
 def draw_bottom_legend(figure: Any, axis: Any, columns: int, extra: Sequence[Any] = ()) -> None:

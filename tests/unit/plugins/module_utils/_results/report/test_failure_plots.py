@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import failure_plots, plot_canvas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
@@ -85,3 +86,13 @@ def test_the_parts_of_the_gpu_seconds_are_what_was_held(tmp_path: Path) -> None:
     assert sum(seconds.values()) == approx(held) == found.held
     # Until all run: one second of each pod but the replacement, whose second counts as waiting.
     assert seconds["starting"] == approx(6) and seconds["waiting"] == approx(16) and seconds["redone"] == approx(18)
+
+
+@pytest.mark.parametrize("label", ["", "seed = 1", "workload_scale_tolerations[0].tolerationSeconds = 20, seed = 1"])
+def test_the_title_of_a_plot_is_not_wider_than_the_plot(label: str) -> None:
+    with plot_canvas.plot_style_context():
+        drawing = failure_plots.draw_gpu_seconds(point(failures()), label)
+        assert drawing is not None
+        (title,) = (text for text in drawing.figure.texts if text.get_fontweight() == "bold")
+        assert title.get_window_extent().x1 <= drawing.figure.bbox.x1
+        assert (title.get_fontsize() < 12.5) is (len(label) > 20)
