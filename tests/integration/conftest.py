@@ -26,6 +26,7 @@ LONGEST = [
     "giving_back",
     "export_opensearch",
     "failures",
+    "failures_killed",
     "stages_of_sets",
     "sample",
     "report_in_browser",

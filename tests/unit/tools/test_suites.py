@@ -107,6 +107,7 @@ LATER = {
     "kueue-pods-ready",
     "model-server-image",
     "node-failures",
+    "node-failures-fast",
     "pod-metrics",
     "python-image",
     "training-image",
