@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The operators, as plugins/module_utils/_stack/olm/specs.py declares them."""
+    """The operators, as plugins/module_utils/_stack/olm/operator_specs.py declares them."""
 
     DOCUMENTATION = r"""
 options:

@@ -66,9 +66,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import without_secrets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import server_side_apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import without_secrets
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def main() -> None:
         )
         opened = Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30)
         with opened as client, step.timed("cluster", params["name"]):
-            result = apply.apply_all(client, params["definitions"], module.check_mode)
+            result = server_side_apply.apply_all(client, params["definitions"], module.check_mode)
         step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
         return result
 

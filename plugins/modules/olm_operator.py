@@ -207,11 +207,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    install,
-    specs,
+    install_operators,
+    operator_specs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    removal as remove_operators,
+    operator_removal as remove_operators,
 )
 
 
@@ -219,7 +219,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            **specs.MODULE_OPTIONS,
+            **operator_specs.MODULE_OPTIONS,
             **ansible_module.STEP,
             **ansible_module.PROGRESS,
         },
@@ -236,9 +236,9 @@ def main() -> None:
                 )
                 with step.timed("cleanup", "operators"):
                     return remove_operators.remove_operators(client, removal, say, module.check_mode)
-            operators = specs.read_operators(params["operators"])
+            operators = operator_specs.read_operators(params["operators"])
             with step.timed("cluster", "operators"):
-                return install.install_operators(
+                return install_operators.install_operators(
                     client,
                     operators,
                     params["run_id"],

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import CleanupTimeout, RunCleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import CleanupTimeout, RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
 RUN = "perfscale.seatrial/run"

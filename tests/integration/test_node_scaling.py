@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_scaling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import (
     NAMESPACE,

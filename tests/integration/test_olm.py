@@ -24,9 +24,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     deletion,
     diagnosis,
-    install,
-    removal,
-    specs,
+    install_operators,
+    operator_removal,
+    operator_specs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
@@ -83,11 +83,15 @@ def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
 def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
-    return install.install_operators(client, specs.read_operators(given), run, timeout, Step(None), print, **more)
+    return install_operators.install_operators(
+        client, operator_specs.read_operators(given), run, timeout, Step(None), print, **more
+    )
 
 
 def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, Any]:
-    return removal.remove_operators(client, removal.RemovalSpec(run, crds=True, timeout=120, **more), print)
+    return operator_removal.remove_operators(
+        client, operator_removal.RemovalSpec(run, crds=True, timeout=120, **more), print
+    )
 
 
 def installed(client: Client, package: str) -> dict[str, Any]:
@@ -116,7 +120,9 @@ def test_two_operators_are_installed_in_parallel_and_removed(
     upgraded = put(client, {**NFD, "version": "4.18.0"})
     assert "InstallPlan" in [key.split()[0] for key in upgraded["diff"]["before"]]
     assert installed(client, "nfd")["csv"] == "nfd.4.18.0"
-    assert removal.remove_operators(client, removal.RemovalSpec("run-0001"), print, check=True)["changed"]
+    assert operator_removal.remove_operators(client, operator_removal.RemovalSpec("run-0001"), print, check=True)[
+        "changed"
+    ]
     gone = take_away(client)
     assert gone["changed"] and gone["kept"] == []
     assert "Subscription openshift-nfd/nfd" in gone["diff"]["before"] and gone["diff"]["after"] == {}
@@ -127,7 +133,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     client: Client, before: set[snapshot.ComparedObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
-    delete_all, anew, roles = removal.delete_all, [], []
+    delete_all, anew, roles = operator_removal.delete_all, [], []
     later = ["ClusterRoleBinding", "ClusterRole"]
 
     def grant(kind: str, owner: dict[str, Any]) -> None:
@@ -153,7 +159,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
                 anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
                 client.create(anew[0])
 
-    monkeypatch.setattr(removal, "delete_all", deleted_too_early)
+    monkeypatch.setattr(operator_removal, "delete_all", deleted_too_early)
     gone = take_away(client)
     assert anew and gone["kept"] == [] and not later
     # At once: OLM itself deletes some of what it forgot, but later.
@@ -299,7 +305,9 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
         },
     ]
     with pytest.raises(WaitTimeout) as failed:
-        install.install_operators(client, specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print)
+        install_operators.install_operators(
+            client, operator_specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print
+        )
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
     assert "ResolutionFailed" in unresolvable and "group: nobody.seatrial.test" in unresolvable
@@ -319,10 +327,10 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(
     path = kind.path("openshift-nfd", "nfd-instance")
     client.request("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, content_type=MERGE_PATCH)
     with pytest.raises(WaitTimeout, match="nfd-instance .held by finalizer example.com/hold"):
-        removal.remove_operators(client, removal.RemovalSpec("run-0001", crds=True, timeout=3), print)
+        operator_removal.remove_operators(client, operator_removal.RemovalSpec("run-0001", crds=True, timeout=3), print)
     assert installed(client, "nfd")["phase"] == "Succeeded"  # its operator must still be there to remove it
-    gone = removal.remove_operators(
-        client, removal.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print
+    gone = operator_removal.remove_operators(
+        client, operator_removal.RemovalSpec("run-0001", crds=True, timeout=20, force_finalizers=True), print
     )
     assert gone["finalizers"] == ["NodeFeatureDiscovery openshift-nfd/nfd-instance: example.com/hold"]
 

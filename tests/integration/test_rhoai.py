@@ -19,7 +19,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install, removal, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    install_operators,
+    operator_removal,
+    operator_specs,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
@@ -51,12 +55,12 @@ def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
 
 def operators(
     version: str, *components: str, prerequisites: bool = True, optional: Sequence[str] = ()
-) -> list[specs.OperatorSpec]:
+) -> list[operator_specs.OperatorSpec]:
     release = describe_release(RhoaiRequest(version, components=components, optional_operators=optional))
     needed = release["prerequisites"] if prerequisites else []
     main = {"package": "rhods-operator", "namespace": "redhat-ods-operator", "watches": "all"}
     kept = {name: release[name] for name in ("channel", "version", "major", "creates")}
-    return specs.read_operators([*needed, {**main, **kept}])
+    return operator_specs.read_operators([*needed, {**main, **kept}])
 
 
 def ensure(
@@ -73,7 +77,7 @@ def take_away(client: Client, kept: Sequence[str] = ()) -> None:
     """Remove everything but the operators that are kept for the objects of others."""
     wanted = data_science_cluster.DataScienceSpec(RUN, timeout=90)
     data_science_cluster.ensure_cluster_state(client, wanted, "absent", Step(None), print)
-    gone = removal.remove_operators(client, removal.RemovalSpec(RUN, crds=True, timeout=120), print)
+    gone = operator_removal.remove_operators(client, operator_removal.RemovalSpec(RUN, crds=True, timeout=120), print)
     operators_kept = [note.partition(":")[0] for note in gone["kept"] if note.startswith("Subscription")]
     assert sorted(operators_kept) == [f"Subscription {name}" for name in kept]
 
@@ -88,7 +92,7 @@ def test_version_3_is_installed_with_its_prerequisites_and_removed(
 ) -> None:
     asked = ("dashboard", "trainer", "kueue=Unmanaged")
     wanted = operators("3", *asked, optional=["leader-worker-set"])
-    made = install.install_operators(client, wanted, RUN, 180, Step(None), print)
+    made = install_operators.install_operators(client, wanted, RUN, 180, Step(None), print)
     assert [one["csv"] for one in made["operators"]] == [
         "cert-manager-operator.v1.18.0",
         "jobset-operator.v1.0.0",
@@ -96,7 +100,7 @@ def test_version_3_is_installed_with_its_prerequisites_and_removed(
         "leader-worker-set.v1.0.0",
         "rhods-operator.3.5.0",
     ]
-    assert not install.install_operators(client, wanted, RUN, 60, Step(None), print)["changed"]
+    assert not install_operators.install_operators(client, wanted, RUN, 60, Step(None), print)["changed"]
     client.kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")  # served
     with pytest.raises(OwnershipError, match="stored as v2, not as the requested v1.*rhoai_version=3"):
         ensure(client, "2", "dashboard")
@@ -142,7 +146,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
     client: Client, before: set[snapshot.ComparedObject]
 ) -> None:
     found = operators("3", "trainer", prerequisites=False)
-    install.install_operators(client, found, RUN, 180, Step(None), print)
+    install_operators.install_operators(client, found, RUN, 180, Step(None), print)
     with pytest.raises(WaitTimeout):
         ensure(client, "3", "trainer", timeout=1)
     pod_servers.wait_for(
@@ -156,7 +160,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
 @pytest.mark.long  # molecule's scenario rhoai installs and removes 2.25 too
 def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.ComparedObject]) -> None:
     asked = ("dashboard", "trainingoperator", "kueue")
-    made = install.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
+    made = install_operators.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
     assert [one["csv"] for one in made["operators"]] == ["rhods-operator.2.25.11"]
     with pytest.raises(OwnershipError, match="stored as v1, not as the requested v2.*rhoai_version=2"):
         ensure(client, "3", "dashboard")

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install_operators, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import play, run_dirs
 
@@ -82,7 +82,9 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
             "operand": {"kind": "NodeFeatureDiscovery", "single": True, "ready": {"condition": "Available"}},
         },
     ]
-    install.install_operators(client, specs.read_operators(theirs), COLLEAGUE, 240, Step(None), print)
+    install_operators.install_operators(
+        client, operator_specs.read_operators(theirs), COLLEAGUE, 240, Step(None), print
+    )
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import workload_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import workload_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_upload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import POD, UserUploads

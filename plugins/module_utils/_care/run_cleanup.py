@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import STOPPED_SERVERS
 
 from . import deletion_order
-from .label_sweep import CleanupOutcome, RunCleanup, verify_nothing_left
+from .delete_by_label import CleanupOutcome, RunCleanup, verify_nothing_left
 
 
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .provider import ClusterTarget
+from .provider_interface import ClusterTarget
 from .providers import PROVIDERS, WORKERS, provider_by_name
 
 #: The hosts of an inventory that represent clusters, the system under test first.

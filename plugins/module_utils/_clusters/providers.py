@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The providers of clusters, by name. provider.py is their interface; their tasks are in role cluster, tasks/<name>/.
+"""The providers of clusters, by name. Their tasks are in role cluster, tasks/<name>/.
 
 A recorded kubeconfig that no longer exists is replaced by one that the current session names: AWX, for example, writes
 the kubeconfig of each job to a new path. A replacement must lead to the same API server.
@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 )
 
 from .describe_cluster import api_host
-from .provider import (
+from .provider_interface import (
     CREATED,
     OPENSHIFT,
     AccessSettings,

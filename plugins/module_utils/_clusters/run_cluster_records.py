@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
-from .provider import AccessSettings, release_arguments
+from .provider_interface import AccessSettings, release_arguments
 from .providers import provider_by_name
 
 FILE = "cluster.yml"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 
-from . import host_search, lease_lookup, quads_errors, times
+from . import host_search, lab_times, lease_lookup, quads_errors
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_options import LeaseSpec
@@ -131,9 +131,8 @@ class CloudAssignments:
         if error.over:  # an assignment would exist already, so a release need not wait either
             self.record.ask(part, at, self.client.server_now() + FAILED_SETTLE - self.spec.settle)
         else:
-            self.report(
-                f"{error}; looking for its assignment for up to {times.format_approximate_duration(self.spec.settle)}"
-            )
+            patience = lab_times.format_approximate_duration(self.spec.settle)
+            self.report(f"{error}; looking for its assignment for up to {patience}")
         sent = self.record.pending["sent"] if self.record.pending else at
         assignment = self._look(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
         if assignment is None:
@@ -279,7 +278,7 @@ class HostScheduling:
             try:
                 row = self.client.schedule(assignment.cloud, host)
                 self.record.learned(self.client.ahead)
-                self._ends(times.parse_server_time(row.end, self.client.ahead or 0.0))
+                self._ends(lab_times.parse_server_time(row.end, self.client.ahead or 0.0))
                 return True
             except quads_errors.HostTaken as error:
                 if self._is_in(assignment, host):
@@ -322,8 +321,8 @@ class HostScheduling:
         left = self.end - self.client.server_now()
         if left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"the lease would last {times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
-                f"{times.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
+                f"the lease would last {lab_times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
+                f"{lab_times.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
                 " its weekly deadline"
             )
 

@@ -14,7 +14,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import quads_errors, times
+from . import lab_times, quads_errors
 from .quads_client import QuadsClient
 
 OPERATORS = ("ne", "lt", "lte", "gt", "gte", "like", "ilike", "in")
@@ -194,7 +194,7 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
     """
     sums = [key for key in conditions if host_part_of_condition(key)[1]]
     chosen = [[key for key in conditions if key not in sums], *([key] for key in sums)]
-    until = ("end", times.format_server_local_time(end, ahead))
+    until = ("end", lab_times.format_server_local_time(end, ahead))
     return [
         [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]
         for keys in chosen
@@ -241,7 +241,7 @@ class HostSearch:
         return cls(
             tuple(conditions_by_preference(params["model"], params["filters"], params["prefer"])),
             tuple(params["exclude"]),
-            times.parse_duration(params["duration"], "duration"),
+            lab_times.parse_duration(params["duration"], "duration"),
             params["count"],
             params["gather_metadata"],
         )
@@ -266,7 +266,7 @@ def find_available_lab_resources(client: QuadsClient, search: HostSearch) -> dic
         with_conditions = f" with {'; '.join(asked)}" if asked else ""
         raise quads_errors.NotEnoughHosts(
             f"{len(hosts)} hosts{with_conditions} are free for "
-            f"{times.format_approximate_duration(search.seconds)}, but {search.count} are required"
+            f"{lab_times.format_approximate_duration(search.seconds)}, but {search.count} are required"
         )
     result: dict[str, Any] = {
         "hosts": hosts,

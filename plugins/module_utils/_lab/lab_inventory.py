@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import host_search, lease_lookup, quads_errors, times
+from . import host_search, lab_times, lease_lookup, quads_errors
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
 from .quads_records import Lease
@@ -177,7 +177,7 @@ def is_lease_expired(view: Mapping[str, Any], now: float) -> bool:
         return False
     moment = datetime.fromisoformat(end)
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc).timestamp() - times.WEST <= now
+        return moment.replace(tzinfo=timezone.utc).timestamp() - lab_times.WEST <= now
     return moment.timestamp() <= now
 
 

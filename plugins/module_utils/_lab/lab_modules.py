@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
-from . import host_search, lab_inventory, lease_lookup, lease_release, quads_options, times
+from . import host_search, lab_inventory, lab_times, lease_lookup, lease_release, quads_options
 from .lease_acquisition import Acquisition, LeaseAcquisitionResult, adopt_active_assignment
 from .lease_file import LeaseFile
 from .lease_wait import MachineWait
@@ -70,7 +70,7 @@ def _describe_hosts_to_request(acquired: LeaseAcquisitionResult) -> str:
 def _format_lease_summary(view: Mapping[str, Any]) -> str:
     clouds = " and ".join(part["cloud"] for part in view["parts"])
     hosts = formats.format_count(len(view["hosts"]), "host")
-    until = times.describe_end(view["expires_at"])
+    until = lab_times.describe_end(view["expires_at"])
     return f"{hosts} in {clouds} until {until}: {', '.join(view['hosts'])}"
 
 
@@ -94,7 +94,7 @@ def _adopt_existing_lease(params: Mapping[str, Any], dry_run: bool, report: Repo
         params["hosts"],
         int(params.get("count") or 0),
         params["exclude"],
-        times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
+        lab_times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
     )
     if file.known["parts"] and not file.adopted and file.known["state"] != "released":
         raise InputError(f"{params['lease_file']} records a lease that was not released: release it before adopting")
@@ -117,10 +117,10 @@ def _absent(params: Mapping[str, Any], dry_run: bool, step: Step, report: Report
             )
         if not client.account.owner:
             raise InputError("set quads_lease_username, the owner of the leases")
-        age = times.parse_duration(params["older_than"], "quads_lease_reap_older_than")
+        age = lab_times.parse_duration(params["older_than"], "quads_lease_reap_older_than")
         expired = lease_release.terminate_old_leases(client, age, tuple(params["keep"]), dry_run, report)
         if not expired:
-            report(f"no lease of {client.account.owner} is older than {times.format_approximate_duration(age)}")
+            report(f"no lease of {client.account.owner} is older than {lab_times.format_approximate_duration(age)}")
         leases = [lease.view() for lease in expired]
         return {**_released_assignments_result([lease.assignment_id for lease in expired]), "leases": leases}
 
@@ -183,7 +183,7 @@ def _wait_for_machines(
         goal=params["wait_for"],
         timeout=float(params["wait_timeout"]),
         interval=float(params["interval"]),
-        min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
+        min_lifetime=lab_times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
         lease_id=lease_id or str(selector.assignment_id or selector.cloud),
         url=params["inventory_url"],
         asked=selector.asked_hosts,

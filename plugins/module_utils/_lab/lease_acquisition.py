@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import lease_lookup, quads_errors, times
+from . import lab_times, lease_lookup, quads_errors
 from .cloud_requests import CloudAssignments, HostScheduling
 from .lease_file import LeaseFile
 from .lease_release import terminate_lease_assignments
@@ -193,8 +193,8 @@ class Acquisition:
         left = lease.seconds_left
         if left is not None and left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.spec.lease_id} ends in {times.format_approximate_duration(left)}, but "
-                f"quads_lease_min_lifetime is {times.format_approximate_duration(self.spec.min_lifetime)}. A lease "
+                f"lease {self.spec.lease_id} ends in {lab_times.format_approximate_duration(left)}, but "
+                f"quads_lease_min_lifetime is {lab_times.format_approximate_duration(self.spec.min_lifetime)}. A lease "
                 "can't be extended: release it and acquire a new one"
             )
 
@@ -250,8 +250,8 @@ def adopt_active_assignment(
     if left is not None and left < min_lifetime:
         raise quads_errors.LeaseTooShort(
             f"{assignment.cloud}, assignment {assignment.id}, ends in"
-            f" {times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
-            f"{times.format_approximate_duration(min_lifetime)}",
+            f" {lab_times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
+            f"{lab_times.format_approximate_duration(min_lifetime)}",
             held=True,
         )
     return lease

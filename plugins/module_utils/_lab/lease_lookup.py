@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import quads_errors, times
+from . import lab_times, quads_errors
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
 from .quads_records import CloudAssignment, HostSchedule, Lease, LeasePart, check_lease_id, earliest_active_schedule
@@ -63,7 +63,7 @@ def _learn_offset(client: QuadsClient, held: Iterable[tuple[CloudAssignment, lis
         starts = (
             (row.start, assignment.tag.at) for assignment, schedules in held if assignment.tag for row in schedules
         )
-        client.learn_offset(times.offset_since(starts))
+        client.learn_offset(lab_times.offset_since(starts))
 
 
 def lease_from_assignments(

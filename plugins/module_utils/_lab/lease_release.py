@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import lease_lookup, times
+from . import lab_times, lease_lookup
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_records import CloudAssignment
@@ -62,7 +62,7 @@ def terminate_lease_assignments(
             reported = True
             report(
                 f"lease {lease_id}: a request for a cloud may still be under way at the server; "
-                f"looking for {times.format_approximate_duration(left)} more"
+                f"looking for {lab_times.format_approximate_duration(left)} more"
             )
         client.pause(min(LOOK_EVERY, left))
     if record:
@@ -200,7 +200,7 @@ def terminate_old_leases(
     for lease in leases:
         what = (
             f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}),"
-            f" {times.format_approximate_duration(lease.age)} old"
+            f" {lab_times.format_approximate_duration(lease.age)} old"
         )
         report(f"would terminate {what}" if dry else f"terminate {what}")
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
 
-from . import lab_inventory, lease_lookup, quads_errors, times
+from . import lab_inventory, lab_times, lease_lookup, quads_errors
 from .quads_client import QuadsClient
 from .quads_records import CloudAssignment, Lease
 
@@ -63,7 +63,7 @@ class MachineWait:
             if left <= 0:
                 raise WaitTimeout(
                     f"lease {self.lease_id} is not {self._words(self.goal)} after"
-                    f" {times.format_approximate_duration(elapsed)}: {pending}. "
+                    f" {lab_times.format_approximate_duration(elapsed)}: {pending}. "
                     "A host that never finishes blocks the whole lease: ask the lab, or release it and exclude the host"
                 )
             self._lasts(lease, left + self.min_lifetime)
@@ -93,9 +93,9 @@ class MachineWait:
         left = lease.seconds_left
         if left is not None and left < needed:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.lease_id} ends in {times.format_approximate_duration(left)}, but the wait and"
+                f"lease {self.lease_id} ends in {lab_times.format_approximate_duration(left)}, but the wait and"
                 " what follows may take "
-                f"{times.format_approximate_duration(needed)} (quads_lease_wait_timeout and"
+                f"{lab_times.format_approximate_duration(needed)} (quads_lease_wait_timeout and"
                 " quads_lease_min_lifetime). A lease can't be extended: release it and acquire a new one, or allow less"
                 " time"
             )
@@ -162,13 +162,13 @@ class MachineWait:
     def _note(self, stage: str, elapsed: float) -> None:
         if stage not in [stage["stage"] for stage in self._stages]:
             self._stages.append({"stage": stage, "seconds": round(elapsed, 1)})
-            self.report(f"{stage} after {times.format_approximate_duration(elapsed)}")
+            self.report(f"{stage} after {lab_times.format_approximate_duration(elapsed)}")
 
     def _report_change(self, text: str, elapsed: float) -> None:
         """Print what is waited for when it changes."""
         if text != self._reported:
             self._reported = text
             self.report(
-                f"{text} ({times.format_approximate_duration(elapsed)} of"
-                f" {times.format_approximate_duration(self.timeout)})"
+                f"{text} ({lab_times.format_approximate_duration(elapsed)} of"
+                f" {lab_times.format_approximate_duration(self.timeout)})"
             )

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     basic_authorization_header,
 )
 
-from . import quads_errors, times
+from . import lab_times, quads_errors
 from .quads_records import CloudAssignment, HostSchedule, checked_host_record
 
 API = "/api/v3"
@@ -293,7 +293,7 @@ class QuadsClient(HttpClient):
         """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
         asked = {"cloud": cloud, "hostname": host}
         row, reply = self._once("/schedules", asked, f"take {host}", HostSchedule.from_json)
-        self.learn_offset(times.server_utc_offset(row.start, reply.date))
+        self.learn_offset(lab_times.server_utc_offset(row.start, reply.date))
         return row
 
     def terminate(self, number: int) -> bool:

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import interrupt_recorded
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
 
-from . import host_search, lease_file, times
+from . import host_search, lab_times, lease_file
 from .quads_client import QuadsAccount, QuadsClient, base_url
 from .quads_records import check_lease_id
 
@@ -207,7 +207,7 @@ class LeaseSpec:
             wipe=bool(params.get("wipe", True)),
             cc_users=tuple(params.get("cc_users") or ()),
             ticket=str(params.get("ticket") or ""),
-            min_lifetime=times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
+            min_lifetime=lab_times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
             max_hosts=int(params.get("max_hosts") or 10),
             split=bool(params.get("split", False)),
             rollback=bool(params.get("rollback", True)),

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_fo
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import times
+from . import lab_times
 
 LEASE_ID = r"[a-z0-9][a-z0-9-]{5,39}"
 _FORM = re.compile(
@@ -186,7 +186,7 @@ class LeasePart:
 
 @dataclass(frozen=True)
 class Lease:
-    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see times.py."""
+    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see lab_times.py."""
 
     parts: tuple[LeasePart, ...]
     now: float
@@ -214,7 +214,7 @@ class Lease:
     @property
     def expires(self) -> float | None:
         """End of the first of our schedules: epoch seconds, UTC. None without a schedule."""
-        ends = [times.parse_server_time(row.end, self.ahead or 0.0) for row in self.rows]
+        ends = [lab_times.parse_server_time(row.end, self.ahead or 0.0) for row in self.rows]
         return min(ends, default=None)
 
     @property
@@ -226,13 +226,13 @@ class Lease:
         """Return a time as text: without the Z of UTC while the zone of the server is unknown."""
         if when is None:
             return None
-        text = times.format_utc_timestamp(when)
+        text = lab_times.format_utc_timestamp(when)
         return text if self.ahead is not None else text.removesuffix("Z")
 
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it; assignment and cloud are those of the first part."""
         first = self.parts[0].assignment
-        starts = [times.parse_server_time(row.start, self.ahead or 0.0) for row in self.rows]
+        starts = [lab_times.parse_server_time(row.start, self.ahead or 0.0) for row in self.rows]
         left = self.seconds_left
         return {
             "lease_id": self.lease_id,

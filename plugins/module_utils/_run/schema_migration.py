@@ -52,7 +52,7 @@ def _verdict_2(document: dict[str, Any]) -> dict[str, Any]:
 
 
 #: (schema, version) -> function that converts a document or line to the next version. kpis/1 has none: its labels are
-#: those of the run and of the point, see _results/kpi/labels.py.
+#: those of the run and of the point, see _results/kpi/point_labels.py.
 MIGRATIONS: dict[tuple[str, int], Change] = {
     ("cluster", 1): _keep_document_unchanged,
     ("comparison", 1): _keep_document_unchanged,

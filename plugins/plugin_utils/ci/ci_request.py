@@ -40,9 +40,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
     suggest_preset,
 )
 
-from . import ci_engines, directives
+from . import ci_engines, pull_request_directives
 from .ci_engines import CiJob
-from .directives import Directives, PullRequest, Requesters
+from .pull_request_directives import Directives, PullRequest, Requesters
 
 #: Phases that /skip and /only can name. What a run creates is always removed, what it acquires is always released, and
 #: what it measured always reported: others use the cluster too.
@@ -226,13 +226,13 @@ def read_request(
 ) -> dict[str, Any]:
     """Return the result of module ci_request for its options. variables: those of the task. Raises InputError."""
     job, pull = _job_and_pull_request(params, environ)
-    texts: list[directives.TextWithDirectives] = []
+    texts: list[pull_request_directives.TextWithDirectives] = []
     notes: list[str] = []
     if pull:
-        texts, notes = directives.texts_of_permitted_authors(
+        texts, notes = pull_request_directives.texts_of_permitted_authors(
             pull, Requesters(params["associations"], params["users"]), job.test
         )
-    asked = directives.parse_directives(texts, job.test)
+    asked = pull_request_directives.parse_directives(texts, job.test)
     offer = _allowed_requests_from_params(params, variables)
     own = CiRequest(params["project"], preset_names(params["presets"]))
     if asked.help and pull and pull.trigger:
@@ -262,7 +262,7 @@ def _job_and_pull_request(params: Mapping[str, Any], environ: Mapping[str, str])
         "started": format_utc_timestamp().replace(":", ""),
     }
     job = ci_engines.read_current_job(engines, params["engine"], environ, known)
-    pull = directives.pull_request_from_event(_read_event_file(Path(job.event))) if job.event else None
+    pull = pull_request_directives.pull_request_from_event(_read_event_file(Path(job.event))) if job.event else None
     if pull:
         more = {"pull_request": pull.number, "repository": pull.repository}
         job = ci_engines.read_current_job(engines, params["engine"], environ, {**known, **more})
@@ -280,7 +280,7 @@ def _fetch_pull_request(options: Mapping[str, Any], job: CiJob) -> PullRequest:
     described = github.pull_request(api, target)
     comments = list(github.list_pull_request_comments(api, target))
     with expect_documented_form(f"GitHub: pull request {target.pull_request} of {target.repository}", described):
-        return directives.pull_request_from_api(described, comments)
+        return pull_request_directives.pull_request_from_api(described, comments)
 
 
 def _read_event_file(path: Path) -> Any:

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_selection import HOSTS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ACCESS_SETTINGS,
     AccessSettings,
 )

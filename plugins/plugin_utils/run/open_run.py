@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     preset_definitions,
@@ -119,7 +119,7 @@ class SettingsSession:
         self._read_secrets(effective, [])
         self._check_secret_entries(effective, False)
         point_attempts.refuse_changed(directory, effective.matrix_values())
-        own_files = {path for layer in presets for path in named_files.paths_in_value(layer.values)}
+        own_files = {path for layer in presets for path in files_of_settings.paths_in_value(layer.values)}
         self._write(directory, effective, changed, own_files)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import named_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
     secret_entries,
@@ -169,12 +169,12 @@ def _add_checksums(
     if path.is_file():
         document = files.read_yaml(path)
         settings = document.get("settings") if isinstance(document, dict) else None
-        earlier = named_files.recorded_checksums(settings if isinstance(settings, dict) else {})
+        earlier = files_of_settings.recorded_checksums(settings if isinstance(settings, dict) else {})
     for name, changes in changes_by_name.items():
-        if not named_files.is_setting_of_a_test(name, project):
+        if not files_of_settings.is_setting_of_a_test(name, project):
             continue
-        if found := named_files.checksums_of_files(changes[-1]["value"], earlier, own_files):
-            changes[-1][named_files.FILES] = found
+        if found := files_of_settings.checksums_of_files(changes[-1]["value"], earlier, own_files):
+            changes[-1][files_of_settings.FILES] = found
 
 
 def _update_verdict_settings_in_file(

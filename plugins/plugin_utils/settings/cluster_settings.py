@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ACCESS_SETTINGS,
     AccessSettings,
     ClusterTarget,
@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     RehearsalOptions,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.times import parse_duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lab_times import parse_duration
 
 from . import workload_kinds
 from .resolve_settings import MatrixPoint

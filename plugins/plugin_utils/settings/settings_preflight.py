@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_transport, opensearch, s3

@@ -18,7 +18,10 @@ from typing import Any
 import jinja2
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import VARIABLES, WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
+    VARIABLES,
+    WorkloadTemplate,
+)
 from jinja2 import meta, nodes
 
 from . import workload_kinds

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     declared_checks,
     setting_templates,
@@ -40,7 +40,7 @@ def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of the first workload."""
     (entries,) = variables(settings, "__scheduler_templates")
     (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
-    made = template_renderer.render(templates.WorkloadTemplate(**template), "t1", "001", "ns", [0])
+    made = template_renderer.render(workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0])
     return [document.manifest(0) for document in made.documents]
 
 

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
@@ -363,7 +363,7 @@ PARAMETERS: dict[str, Any] = {
 def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     text = (FILES.parent / "templates" / "user.yaml.j2").read_text()
     parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/data"}
-    template = templates.WorkloadTemplate("user", text, 1, parameters)
+    template = workload_templates.WorkloadTemplate("user", text, 1, parameters)
     (document,) = template_renderer.render(template, "run-aa", "001", "n", range(100)).documents
     assert document.bodies is None, "index and name are only printed"
     pod = document.manifest(7)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -33,7 +33,9 @@ def workload(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the object of the first workload."""
     (entries,) = variables(settings, "__workload_scale_templates")
     (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
-    return template_renderer.render(templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]).workload.manifest(0)
+    return template_renderer.render(
+        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
+    ).workload.manifest(0)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..plan import workload_plan
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
-from ..plan.templates import workload_name
 from ..plan.workload_plan import ClientPart, PlannedWorkload, WorkloadPlan
+from ..plan.workload_templates import workload_name
 from .inference_request import InferenceRequest
 from .inference_spec import InferenceSpec
 from .request_bodies import RequestBodies, token_count

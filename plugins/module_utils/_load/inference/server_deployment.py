@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     HttpTransport,
     NoAnswer,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import apply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import server_side_apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions_by_type,
@@ -135,13 +135,13 @@ class ServerDeployment:
         Raises InputError for what the API server refuses, ProcessError for servers that never start, WaitTimeout.
         """
         spec, manifests = self._spec, self._spec.labelled()
-        step.manifest("servers", [apply.without_secrets(item, item, MASK) for item in manifests])
+        step.manifest("servers", [server_side_apply.without_secrets(item, item, MASK) for item in manifests])
         self._create_namespace()
         self._delete_autoscalers({item["metadata"]["name"] for item in manifests if item["kind"] == _AUTOSCALER[1]})
         self._earlier_pods = {pod["metadata"]["uid"] for pod in self._pods()}
         self._began = self._last_look = time.monotonic()
         try:
-            result = apply.apply_all(self._client, manifests)
+            result = server_side_apply.apply_all(self._client, manifests)
         except ApiError as error:
             if error.busy:
                 raise

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 
 from .body_cache import BodyCache
 from .random_draws import draw_number_for_workload
-from .templates import (
+from .workload_templates import (
     VARIABLES,
     RenderedTemplate,
     WorkloadDocument,

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles
 
 from ..plan import workload_plan
-from ..plan.templates import workload_name
+from ..plan.workload_templates import workload_name
 from ..send import ledger
 from ..send.load_spec import LoadSpec
 

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import RbacPermission, rbac_manifests
 
 from ..kinds.stage_definitions import compile_kinds
-from ..plan import template_renderer, templates
+from ..plan import template_renderer, workload_templates
 from ..send.load_spec import LoadSpec
 from . import pod_main, result_upload
 from .detached_load import ansible_archive
@@ -320,12 +320,12 @@ def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] |
         template_renderer.render(template, request.run, request.point, usual, (0,)) for template in request.templates
     ]
     rights: set[RbacPermission] = set()
-    for document in templates.all_documents(rendered):
+    for document in workload_templates.all_documents(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = document.fixed_namespace(usual) if kind.namespaced else ""
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
         rights |= _rights_on(document.api_version, kind.resource, where, verbs)
-    watched = templates.namespace_to_watch(rendered, usual)
+    watched = workload_templates.namespace_to_watch(rendered, usual)
     for compile_kind in compile_kinds(request.stages):
         for version in compile_kind.api_versions:
             try:

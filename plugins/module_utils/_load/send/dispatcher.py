@@ -24,10 +24,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
-from ..plan.templates import RenderedTemplate
 from ..plan.workload_plan import PlannedWorkload
+from ..plan.workload_templates import RenderedTemplate
 from .ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
-from .sender import LoadHaltedError, ObjectSender, SenderSettings
+from .object_sender import LoadHaltedError, ObjectSender, SenderSettings
 
 #: Time from start() to the first workload, seconds: by then the threads are running.
 START_LEAD = 0.05

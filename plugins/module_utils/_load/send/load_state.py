@@ -23,7 +23,7 @@ from ..sample import workload_tally
 from . import ledger
 from .dispatcher import ObjectSendDispatcher
 from .early_end import StalledLoad
-from .releases import WorkloadReleaser
+from .release_barrier import WorkloadReleaser
 from .timed_requests import WorkloadLifetimeStopper
 
 STAT = Path("/proc/stat")

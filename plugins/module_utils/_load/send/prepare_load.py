@@ -16,10 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_sc
 
 from ..kinds.sampling_spec import check_kinds_have_end_stage
 from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..plan import arrivals, template_renderer, templates, workload_plan
-from . import releases, shared_objects
+from ..plan import arrivals, template_renderer, workload_plan, workload_templates
+from . import release_barrier, shared_objects
 from .load_spec import LoadSpec
-from .sender import FIELD_MANAGER
+from .object_sender import FIELD_MANAGER
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
 #: First and longest pause before a dry run is repeated, seconds.
@@ -35,7 +35,7 @@ class PreparedLoad:
     request: LoadSpec
     client: Client
     kinds: list[KindStages]
-    rendered: list[templates.RenderedTemplate]
+    rendered: list[workload_templates.RenderedTemplate]
     plan: workload_plan.WorkloadPlan
 
 
@@ -70,7 +70,7 @@ def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
     rendered = _render_used_templates(request, client, namespace, planned.workloads)
-    templates.resolve_document_api_paths(client, rendered, namespace)
+    workload_templates.resolve_document_api_paths(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
     return PreparedLoad(request, client, compile_kinds(request.stages), rendered, planned)
@@ -96,8 +96,8 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         check_kinds_have_end_stage(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
-        releases.check_release(request.release, request.count, request.seed, names)
-    templates.resolve_document_api_paths(client, rendered, namespace)
+        release_barrier.check_release(request.release, request.count, request.seed, names)
+    workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
     workload_plan.use_names(planned, {template.template.name: template.workload.name for template in rendered})
     return PreparedLoad(request, client, kinds, rendered, planned)
@@ -111,7 +111,11 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTime
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise InputError(f"templates: two have the name '{twice}'")
-    shared = [templates.shared_objects_name(request.run, request.point, t.name) for t in request.templates if t.prepare]
+    shared = [
+        workload_templates.shared_objects_name(request.run, request.point, t.name)
+        for t in request.templates
+        if t.prepare
+    ]
     twice = next((name for name in shared if shared.count(name) > 1), None)
     if twice:
         raise InputError(f"templates: the shared objects of two have the name '{twice}'; rename one template")
@@ -122,7 +126,7 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTime
 
 def _render_used_templates(
     request: LoadSpec, client: Client, namespace: str, workloads: Sequence[workload_plan.PlannedWorkload]
-) -> list[templates.RenderedTemplate]:
+) -> list[workload_templates.RenderedTemplate]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {template.name: array("Q") for template in request.templates}
     for workload in workloads:
@@ -138,7 +142,7 @@ def _render_used_templates(
 
 def dry_run(
     client: Client,
-    rendered: list[templates.RenderedTemplate],
+    rendered: list[workload_templates.RenderedTemplate],
     request: LoadSpec,
     say: Callable[[str], None] = lambda _line: None,
 ) -> None:
@@ -163,14 +167,14 @@ def dry_run(
                     _dry_run_in_namespace_of_load(client, document, template, where)
 
 
-def _refusal(where: str, document: templates.WorkloadDocument, error: ApiError) -> InputError:
+def _refusal(where: str, document: workload_templates.WorkloadDocument, error: ApiError) -> InputError:
     return InputError(f"{where}: the API server refuses its first {document.kind}: {error}")
 
 
 def _dry_run_document(
     client: Client,
-    document: templates.WorkloadDocument,
-    template: templates.RenderedTemplate,
+    document: workload_templates.WorkloadDocument,
+    template: workload_templates.RenderedTemplate,
     retry_time: float,
     say: Callable[[str], None],
 ) -> None:
@@ -189,7 +193,10 @@ def _dry_run_document(
 
 
 def _dry_run_in_namespace_of_load(
-    client: Client, document: templates.WorkloadDocument, template: templates.RenderedTemplate, where: str
+    client: Client,
+    document: workload_templates.WorkloadDocument,
+    template: workload_templates.RenderedTemplate,
+    where: str,
 ) -> None:
     """Check the fields of an object whose own namespace does not exist yet. Raises InputError."""
     kind = client.kind(document.api_version, document.kind)

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import format_object_title
 
 from ..kinds.stage_definitions import compile_jmespath
-from ..plan.templates import RenderedTemplate
+from ..plan.workload_templates import RenderedTemplate
 
 #: Timeout of a condition without one, and polling interval, seconds.
 _READY, _POLL = 300.0, 0.2

@@ -21,13 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
-from ..plan import templates, workload_plan
-from . import ledger, load_state, planned_failures, prepare_load, releases
+from ..plan import workload_plan, workload_templates
+from . import ledger, load_state, planned_failures, prepare_load, release_barrier
 from .common_start import CommonStart
 from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
 from .load_spec import LoadSpec
-from .sender import SenderSettings
+from .object_sender import SenderSettings
 from .shared_objects import create_shared_objects
 from .timed_requests import WorkloadLifetimeStopper
 
@@ -89,7 +89,7 @@ class LoadRunner:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
                 prepare_load.dry_run(client, rendered, request, self.progress.say)
-            watched = templates.namespace_to_watch(rendered, namespace)
+            watched = workload_templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
             sampling = replace(
@@ -131,7 +131,7 @@ class LoadRunner:
         past: ledger.ResumeState,
         planned: workload_plan.WorkloadPlan,
         todo: list[workload_plan.PlannedWorkload],
-        rendered: list[templates.RenderedTemplate],
+        rendered: list[workload_templates.RenderedTemplate],
         failures: list[PlannedFailure],
     ) -> dict[str, Any]:
         request = self.request
@@ -153,7 +153,7 @@ class LoadRunner:
                 dispatcher = ObjectSendDispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
                 lifetimes = _make_lifetime_stopper(request, settings, templates, planned, past)
-                barrier = releases.make_workload_releaser(request, settings, sampling.canary_namespace, past)
+                barrier = release_barrier.make_workload_releaser(request, settings, sampling.canary_namespace, past)
                 state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
                 dispatcher.before = state.there
                 reason = "failed"
@@ -348,7 +348,7 @@ class LoadRunner:
 def _make_lifetime_stopper(
     request: LoadSpec,
     settings: SenderSettings,
-    templates: dict[str, templates.RenderedTemplate],
+    templates: dict[str, workload_templates.RenderedTemplate],
     planned: workload_plan.WorkloadPlan,
     past: ledger.ResumeState,
 ) -> WorkloadLifetimeStopper | None:

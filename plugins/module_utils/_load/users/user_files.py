@@ -27,9 +27,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
-from ..plan.templates import workload_name
+from ..plan.workload_templates import workload_name
 from ..remote import result_sync
-from ..send.releases import required_number
+from ..send.release_barrier import required_number
 from .user_uploads import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"

@@ -36,7 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
-from ..plan.templates import workload_name
+from ..plan.workload_templates import workload_name
 from ..remote import result_upload
 from ..remote.result_store import ResultStore
 

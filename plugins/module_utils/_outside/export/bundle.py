@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, named_files, run_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, files_of_settings, run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 
@@ -115,17 +115,17 @@ def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[l
     if run.record.get("replot"):
         return [], []
     folder = scratch / USER_FILES
-    known = named_files.recorded_checksums(run.provenance)
+    known = files_of_settings.recorded_checksums(run.provenance)
     copied: dict[str, dict[str, str]] = {}
     left_out = []
     for name, value in settings.items():
-        if not named_files.is_setting_of_a_test(name, str(run.record.get("project"))):
+        if not files_of_settings.is_setting_of_a_test(name, str(run.record.get("project"))):
             continue
-        for text in named_files.paths_in_value(value):
+        for text in files_of_settings.paths_in_value(value):
             path = Path(text)
             if text in copied:
                 continue
-            if not named_files.is_file_of_a_test(path):
+            if not files_of_settings.is_file_of_a_test(path):
                 left_out.append(f"{name}: {path} is not taken along: no text file of at most 1 MiB")
                 continue
             if known.get(text) != files.sha256_of(path):

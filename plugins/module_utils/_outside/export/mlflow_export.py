@@ -41,7 +41,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import (
     NEVER_COMPARED_SETTINGS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
     recorded_labels,
 )

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
     OpenSearchServer,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.explain_failures import signatures_found
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
     recorded_labels,
 )

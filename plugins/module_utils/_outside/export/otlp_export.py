@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     check_address,
     without_secrets,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
     recorded_labels,
 )

@@ -18,8 +18,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import join_with_and
 
-from . import configuration, data_sources
-from .configuration import HYPER, SETTINGS, TESTS
+from . import data_sources, topsail_configuration
+from .topsail_configuration import HYPER, SETTINGS, TESTS
 from .translation_table import (
     CLUSTER,
     DATASET,
@@ -68,7 +68,7 @@ def translate_presets(config: Mapping[str, Any], names: Sequence[str]) -> Import
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError("the name of a preset has letters, digits, '_', '-' and '.' only; rename it in the file")
-    effective, keys = configuration.apply_presets(config, names)
+    effective, keys = topsail_configuration.apply_presets(config, names)
     made = ImportedPreset(PREFIX + "__".join(names), f"TOPSAIL's {' '.join(names)}")
     return _ConfigurationTranslator(effective, keys, made).run()
 
@@ -108,8 +108,10 @@ class _ConfigurationTranslator:
         if self.flavour == "ray":
             self._note(format_key_value(f"{TESTS}.ray.workload", self._section(f"{TESTS}.ray").get("workload")))
         for key in self.keys:
-            value = configuration.value_at_path(self.config, configuration.parse_key_path(key))
-            if not was_read(key, self.made.read) and not key.startswith((configuration.PRESETS, *WITHOUT_MEANING)):
+            value = topsail_configuration.value_at_path(self.config, topsail_configuration.parse_key_path(key))
+            if not was_read(key, self.made.read) and not key.startswith(
+                (topsail_configuration.PRESETS, *WITHOUT_MEANING)
+            ):
                 self._note(format_key_value(key, value))
         return self.made
 
@@ -117,11 +119,11 @@ class _ConfigurationTranslator:
         """Return the value of a key, None if there is none. Raises InputError for a reference that has no value."""
         self.made.read.add(key)
         try:
-            value = configuration.value_at_path(self.config, configuration.parse_key_path(key))
+            value = topsail_configuration.value_at_path(self.config, topsail_configuration.parse_key_path(key))
         except InputError:
             return None
         try:
-            return configuration.resolve_references(self.config, value)
+            return topsail_configuration.resolve_references(self.config, value)
         except InputError as error:
             raise InputError(f"{key}: {error}") from error
 
@@ -201,16 +203,16 @@ class _ConfigurationTranslator:
             raise InputError(f"{SETTINGS}.{HYPER} is no dictionary")
         found: list[dict[str, Any]] = []
         for extra in extras:
-            merged = configuration.merge_extra_test_settings({**tests, HYPER: tests.get(HYPER) or {}}, extra)
+            merged = topsail_configuration.merge_extra_test_settings({**tests, HYPER: tests.get(HYPER) or {}}, extra)
             if not isinstance(merged[HYPER], Mapping):
                 raise InputError(f"{SETTINGS}.{HYPER} is no dictionary")
-            found += configuration.expand_test_points(merged) if varied else [merged]
+            found += topsail_configuration.expand_test_points(merged) if varied else [merged]
         several = self._several_models(models) if models.get("enabled") else []
         networks = _most_networks(found)
         points: list[dict[str, Any]] = []
         skipped = 0
         for point in found:
-            hyper, skip = configuration.take_hyper_parameters(point)
+            hyper, skip = topsail_configuration.take_hyper_parameters(point)
             if skip and varied:
                 skipped += 1
             elif (made := self._translated({**point, HYPER: hyper}, networks, bool(several))) not in points:

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_na
     mask_entries,
 )
 
-from .configuration import HYPER, TESTS
+from .topsail_configuration import HYPER, TESTS
 
 OURS = f"fine_tuning_{HYPER}"
 MODEL, DATASET = "fine_tuning_model_name", "fine_tuning_dataset_name"

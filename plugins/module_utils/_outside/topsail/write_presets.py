@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import looks_like_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_count, format_list
 
-from . import configuration, training_presets
+from . import topsail_configuration, training_presets
 from .training_presets import ImportedPreset
 from .translation_table import format_key_value, text_without_secrets
 
@@ -78,7 +78,7 @@ def read_topsail_configuration(path: Path) -> Any:
         raise InputError(f"src: {path} has more than 1 MiB, and a configuration of TOPSAIL has about 30 KiB")
     try:
         config = files.read_yaml(path)
-        configuration.check_configuration(config)
+        topsail_configuration.check_configuration(config)
     except (DataError, InputError) as error:
         raise InputError(f"src: {path}: {str(error).removeprefix(f'{path}: ')}") from error
     except OSError as error:
@@ -93,7 +93,7 @@ def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> ImportResult
     a wanted one that cannot be imported, and if there is none that can.
     """
     made = ImportResult()
-    every = configuration.list_preset_names(config)
+    every = topsail_configuration.list_preset_names(config)
     for names in [request.split() for request in wanted] or [[name] for name in every]:
         try:
             preset = training_presets.translate_presets(config, names)
@@ -112,12 +112,12 @@ def translate_wanted_presets(config: Any, wanted: Sequence[str]) -> ImportResult
     made.base = [
         format_key_value(key, value)
         for section, entries in config.items()
-        if section != configuration.PRESETS
-        for key, value in configuration.leaf_values(entries, str(section))
+        if section != topsail_configuration.PRESETS
+        for key, value in topsail_configuration.leaf_values(entries, str(section))
         if value is not None and not training_presets.was_read(key, read)
     ]
-    for key in (configuration.TO_APPLY, configuration.OVERRIDES):
-        if value := config[configuration.PRESETS].get(key.rpartition(".")[2]):
+    for key in (topsail_configuration.TO_APPLY, topsail_configuration.OVERRIDES):
+        if value := config[topsail_configuration.PRESETS].get(key.rpartition(".")[2]):
             text = text_without_secrets(key, value, 1_000)
             made.base.insert(0, f"{key} = {text}: applied first in every preset here, as in every run of TOPSAIL")
     return made

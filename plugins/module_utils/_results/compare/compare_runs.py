@@ -23,7 +23,7 @@ from ..judge.judge_run_groups import ComparisonRules, RunGroup, RunSide
 from ..judge.matching import LabelRules
 from ..kpi import latency_attribution, write_kpis
 from ..kpi.point_data import PointData
-from ..report import judged_plots, plot_canvas, write_report
+from ..report import plot_canvas, verdict_plots, write_report
 from . import comparison_page, run_pairs
 
 Result = dict[str, Any]
@@ -164,7 +164,7 @@ def _add_groups_and_verdict(
     shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_run_groups.EXPLAINED][:MOST_PLOTS]
     return [
         write_report.embedded_plot_variables(
-            judged_plots.draw_history(kpi, folder / f"judged_{place:02d}", f"{kpi['group']} against A")
+            verdict_plots.draw_history(kpi, folder / f"judged_{place:02d}", f"{kpi['group']} against A")
         )
         for place, kpi in enumerate(shown)
     ]

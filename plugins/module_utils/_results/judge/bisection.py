@@ -20,9 +20,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics import always_valid_interval, comparison_scale
+from ..statistics.figure_readings import INCONCLUSIVE, PASS
 from ..statistics.group_comparison import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step
-from ..statistics.readings import INCONCLUSIVE, PASS
 from . import repeat_until_decided, schedule_log
 from .next_point import FAILED, PASSED, AttemptChooser, PlannedPoint, PointAttempt, ScheduleFinished, ScheduleState
 from .overall_verdict import INVALID

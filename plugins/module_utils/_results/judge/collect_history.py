@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
+from ..kpi.point_labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from . import matching, read_past_runs
 from .matching import ComparablePoint, LabelRules, LeftOut
 from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value, versions_of

@@ -24,8 +24,8 @@ from ..statistics import (
     suite_noise,
 )
 from ..statistics.change_points import ChangePoint
+from ..statistics.figure_readings import FigureEvidence
 from ..statistics.group_comparison import GroupDifference
-from ..statistics.readings import FigureEvidence
 from ..statistics.shift_posterior import FigureRuns
 from ..statistics.suite_noise import Shift
 from ..statistics.time_dependence import TimeDependence

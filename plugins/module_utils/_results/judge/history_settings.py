@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 
-from ..kpi.labels import flatten_labels
+from ..kpi.point_labels import flatten_labels
 from . import acknowledgements, limits, matching
 from .acknowledgements import Acknowledgement
 from .collect_history import OPENSEARCH, S3, USED, HistoryRequest

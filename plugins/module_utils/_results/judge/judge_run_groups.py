@@ -14,9 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..kpi.labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from ..kpi.point_data import PointData
-from ..statistics.readings import (
+from ..kpi.point_labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
+from ..statistics.figure_readings import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,

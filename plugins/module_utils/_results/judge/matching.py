@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..kpi.labels import ALL_SETTINGS, SETTINGS, FlatLabels, ReadSettings
+from ..kpi.point_labels import ALL_SETTINGS, SETTINGS, FlatLabels, ReadSettings
 from .past_runs import PastPoint, PastRun
 
 SIMULATED = "ran.simulated"

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_tex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from ..statistics.readings import (
+from ..statistics.figure_readings import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
-from ..kpi.labels import FlatLabels
+from ..kpi.point_labels import FlatLabels
 from ..statistics import comparison_scale
 
 FILE, SCHEMA = "history.json", "history/1"

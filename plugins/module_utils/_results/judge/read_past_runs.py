@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import read_json_lines
 
-from ..kpi.labels import flatten_labels, recorded_labels
+from ..kpi.point_labels import flatten_labels, recorded_labels
 from . import explain_failures
 from .past_runs import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
 

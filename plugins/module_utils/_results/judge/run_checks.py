@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..statistics.readings import OUTSIDE, PASS
+from ..statistics.figure_readings import OUTSIDE, PASS
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 
 FOREIGN = "The files of the Run:ai scale-test tool do not state"

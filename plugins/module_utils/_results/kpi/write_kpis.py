@@ -54,8 +54,8 @@ from .kpi_definitions import (
     STEPPED,
     TEMPLATES,
 )
-from .labels import add_node_kind_labels, labels_of_point
 from .point_data import FUNCTIONS, KpiValue, PointData
+from .point_labels import add_node_kind_labels, labels_of_point
 from .read_point_data import read_point_data
 
 #: Files whose import registers their KPI functions in FUNCTIONS.

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 
 #: In the run directory: the ConfigMap before it was changed (schema monitoring/1).
 FILE, SCHEMA = "monitoring.json", "monitoring/1"

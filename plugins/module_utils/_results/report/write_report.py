@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from . import figure_texts, judged_plots, page_content, plot_canvas
+from . import figure_texts, page_content, plot_canvas, verdict_plots
 from .draw_run_plots import draw_plots_across_points, draw_plots_of_points, plot_label_of_point
 from .plot_canvas import PlotFile
 
@@ -47,12 +47,12 @@ def schedule_decisions(run: Run) -> list[dict[str, str]]:
 def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> list[dict[str, Any]]:
     """Return plot and sentence of each figure that was repeated; none if points are not repeated."""
     sections: list[dict[str, Any]] = []
-    for place, kpi in enumerate(judged_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
+    for place, kpi in enumerate(verdict_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
         plot = None
         # If a library is missing, the plots of the points report it.
         with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"attempts of {kpi['name']}", notes):
-            plot = judged_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
+            plot = verdict_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
         if plot is not None:
             limit = (kpi.get("limit") or {}).get("text")
             sections.append(
@@ -75,11 +75,11 @@ def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any
         "why": bisection["why"],
         "over": bisection["over"],
         "kpi": bisection["kpi"],
-        "rows": judged_plots.bisection_rows(bisection, unit),
+        "rows": verdict_plots.bisection_rows(bisection, unit),
         "plot": None,
     }
     with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn("the bisection", notes):
-        section["plot"] = judged_plots.draw_bisection(bisection, unit, folder / "bisection")
+        section["plot"] = verdict_plots.draw_bisection(bisection, unit, folder / "bisection")
     return section
 
 
@@ -139,15 +139,15 @@ def _history_plots_with_sentences(
     labels = {point["number"]: point["label"] if point["several"] else "" for point in content["points"]}
     first = next((entry["name"] for entry in content["headline"]), "")
     pictures: list[dict[str, Any]] = []
-    for place, kpi in enumerate(judged_plots.histories_to_draw(verdict.get("kpis") or (), first)):
+    for place, kpi in enumerate(verdict_plots.histories_to_draw(verdict.get("kpis") or (), first)):
         plot = None
         with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"history of {kpi['name']}", notes):
-            plot = judged_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
+            plot = verdict_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         if plot is not None:
             pictures.append(
                 {
                     "plot": embedded_plot_variables(plot),
-                    "text": judged_plots.history_sentences(kpi),
+                    "text": verdict_plots.history_sentences(kpi),
                     "reading": kpi["reading"],
                 }
             )

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from .audit_log import IntervalNarrower
 from .client_clocks import ClientClocks
 from .clocks import parse_resource_version
-from .foreign_times import ForeignLoad, SeparateEtcd
+from .foreign_load_times import ForeignLoad, SeparateEtcd
 from .timeline_stages import OWN, StageReducer, TimelineStage
 
 

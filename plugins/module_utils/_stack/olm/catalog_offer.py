@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 
-from .specs import GLOBAL_NAMESPACE, OperatorSpec
+from .operator_specs import GLOBAL_NAMESPACE, OperatorSpec
 
 
 @dataclass(frozen=True)

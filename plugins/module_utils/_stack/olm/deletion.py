@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     label_value,
 )
 
-from .objects import V1, V1ALPHA1
+from .operator_objects import V1, V1ALPHA1
 
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0

@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import existing, objects
+from . import existing_olm_objects, operator_objects
 
 if TYPE_CHECKING:
     from .installation import OperatorInstallation
@@ -225,7 +225,7 @@ def installed_operators(client: Client, packages: Sequence[str] = ()) -> list[di
     """Return one entry for each Subscription, of all packages or of ``packages`` only. [] on a cluster without OLM."""
     try:
         subscriptions = _list_olm(client, "Subscription")
-        csvs = _list_olm(client, "ClusterServiceVersion", f"!{existing.COPIED}")
+        csvs = _list_olm(client, "ClusterServiceVersion", f"!{existing_olm_objects.COPIED}")
     except InputError:
         return []
     by_place = {(csv["metadata"]["namespace"], csv["metadata"]["name"]): csv for csv in csvs}
@@ -279,7 +279,9 @@ def save_state(client: Client, operators: Sequence[dict[str, Any]], step: Step, 
 def _list_custom_resources(client: Client, operator: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the custom resources of the kinds that an operator provides."""
     items: list[dict[str, Any]] = []
-    csv = client.get(client.kind(objects.V1ALPHA1, "ClusterServiceVersion"), operator["csv"], operator["namespace"])
+    csv = client.get(
+        client.kind(operator_objects.V1ALPHA1, "ClusterServiceVersion"), operator["csv"], operator["namespace"]
+    )
     for owned in field_at_path(csv, "spec.customresourcedefinitions.owned", []):
         group = owned["name"].partition(".")[2]
         try:
@@ -290,7 +292,7 @@ def _list_custom_resources(client: Client, operator: dict[str, Any]) -> list[dic
 
 
 def _list_olm(client: Client, kind: str, selector: str = "") -> list[dict[str, Any]]:
-    return client.list(client.kind(objects.V1ALPHA1, kind), label_selector=selector)[0]
+    return client.list(client.kind(operator_objects.V1ALPHA1, kind), label_selector=selector)[0]
 
 
 def _installed_operator_entry(

@@ -26,12 +26,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import existing, objects, readiness_checks
+from . import existing_olm_objects, operator_objects, readiness_checks
 from .catalog_offer import CatalogOffer, choose_offer, example_from_csv
-from .existing import ExistingSubscription
-from .objects import OperatorObjectWriter, Say
+from .existing_olm_objects import ExistingSubscription
+from .operator_objects import OperatorObjectWriter, Say
+from .operator_specs import OperandSpec, OperatorSpec, append_items
 from .readiness_checks import contains_all_fields, is_meant, is_ready, why_not_ready
-from .specs import OperandSpec, OperatorSpec, append_items
 
 
 def ensure_operand(
@@ -52,11 +52,11 @@ def ensure_operand(
         return None, wait
     operand = cache.get(wanted["kind"], namespace, wanted["metadata"]["name"])
     if asked.single:
-        others = [other for other in cache.all(wanted["kind"]) if not objects.is_ours(other, run_id)]
+        others = [other for other in cache.all(wanted["kind"]) if not operator_objects.is_ours(other, run_id)]
         operand = operand or next(iter(others), None)
     if operand is not None and field_at_path(operand, "metadata.deletionTimestamp"):
         return None, f"{format_object_title(operand)} to be deleted completely"
-    if operand is not None and not objects.is_ours(operand, run_id):
+    if operand is not None and not operator_objects.is_ours(operand, run_id):
         _check_theirs(writer.operator, operand, asked)
     else:
         for need in asked.needs:
@@ -202,16 +202,16 @@ class OperatorInstallation:
     def _catalog(self) -> str:
         if not self.operator.brings_catalog or self.foreign:
             return ""
-        wanted = objects.catalog_source(self.operator, self.run_id)
+        wanted = operator_objects.catalog_source(self.operator, self.run_id)
         wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
         if wait:
             return wait
-        source = existing.check_catalog(self.cache, self.operator, self.run_id)
+        source = existing_olm_objects.check_catalog(self.cache, self.operator, self.run_id)
         if self.operator.catalog_pull_secret:
             self.writer.ensure_pull_secret()
         if source is None:
             self.writer.create(wanted)
-        elif other := objects.differing_spec_fields(source, wanted):
+        elif other := operator_objects.differing_spec_fields(source, wanted):
             self.writer.patch(source, {"spec": wanted["spec"]}, f"{' and '.join(other)} of")
         source = self.cache.get("CatalogSource", self.operator.catalog_namespace, self.operator.catalog)
         state = field_at_path(source, "status.connectionState.lastObservedState", "not checked yet")
@@ -222,11 +222,11 @@ class OperatorInstallation:
     def _choice(self) -> str:
         if self.offer is not None or self.foreign:
             return ""
-        items = existing.list_package_manifests(self.client, self.operator)
+        items = existing_olm_objects.list_package_manifests(self.client, self.operator)
         if not items:
             return f"a catalog in {self.operator.catalog_namespace} to provide package {self.operator.package}"
         self.offer = choose_offer(self.operator, items)
-        existing.check_other_providers(self.cache, self.operator, self.offer)
+        existing_olm_objects.check_other_providers(self.cache, self.operator, self.offer)
         return ""
 
     def _place(self) -> str:
@@ -235,8 +235,8 @@ class OperatorInstallation:
         wait = self.writer.ensure_namespace(self.operator.namespace)
         if wait:
             return wait
-        if existing.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
-            self.writer.create(objects.operator_group(self.operator, self.offer, self.run_id))
+        if existing_olm_objects.check_namespace(self.cache, self.operator, self.offer, self.run_id) is None:
+            self.writer.create(operator_objects.operator_group(self.operator, self.offer, self.run_id))
         for manifest in self.operator.objects:
             wait = self.writer.ensure_namespace(manifest["metadata"].get("namespace") or self.operator.namespace)
             if wait:
@@ -247,12 +247,12 @@ class OperatorInstallation:
     def _subscribed(self) -> str:
         if self.foreign or self.offer is None:
             return ""
-        wanted = objects.subscription_manifest(self.operator, self.offer, self.run_id)
+        wanted = operator_objects.subscription_manifest(self.operator, self.offer, self.run_id)
         if self.existing is None:
             made = self.writer.create(wanted)
             if not self.writer.check:
                 self.existing = ExistingSubscription(made, True)
-        elif other := objects.differing_spec_fields(self.existing.subscription, wanted):
+        elif other := operator_objects.differing_spec_fields(self.existing.subscription, wanted):
             spec = dict(wanted["spec"])
             spec.setdefault("config", None)
             self.writer.patch(self.existing.subscription, {"spec": spec}, f"{' and '.join(other)} of")

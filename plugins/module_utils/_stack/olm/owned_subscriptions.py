@@ -25,8 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from .objects import created_objects, is_ours
-from .specs import CreatedObjects
+from .operator_objects import created_objects, is_ours
+from .operator_specs import CreatedObjects
 
 CRD = "apiextensions.k8s.io/v1"
 CRD_KIND = "CustomResourceDefinition"

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     label_value,
 )
 
-from .specs import ExpectedObjects, ReadyCondition
+from .operator_specs import ExpectedObjects, ReadyCondition
 
 
 def contains_all_fields(actual: Any, wanted: Any) -> bool:

@@ -19,18 +19,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
     format_object_title,
     label_value,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from ..olm import diagnosis
 from ..olm.deletion import DeletionResult, delete_all
-from ..olm.objects import V1ALPHA1, is_ours
+from ..olm.operator_objects import V1ALPHA1, is_ours
 from ..olm.owned_subscriptions import CRD
 from ..olm.readiness_checks import available_pods, contains_all_fields
 from . import component_states

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import RUN
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import (
     RunCleanup,
     verify_nothing_left,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import ClusterTarget
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from hypothesis import given
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ClusterProvider,
     ClusterTarget,
 )

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, quads_errors, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, lab_times, quads_errors
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
     release_assignment,
@@ -278,7 +278,7 @@ def test_a_crashed_run_is_found_by_its_id_and_another_lease_is_not(new_lab):
 def _reap(lab, age: str = "12h", keep: tuple[str, ...] = (), dry: bool = False) -> list[int]:
     return [
         one.assignment_id
-        for one in terminate_old_leases(lab.client(), times.parse_duration(age, "age"), keep, dry, lab.told.append)
+        for one in terminate_old_leases(lab.client(), lab_times.parse_duration(age, "age"), keep, dry, lab.told.append)
     ]
 
 

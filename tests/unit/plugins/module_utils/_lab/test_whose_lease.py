@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, lease_lookup, times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, lab_times, lease_lookup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import adopt_active_assignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read_lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
@@ -60,7 +60,7 @@ def test_the_end_of_an_adopted_lease_is_not_called_utc_while_the_zone_is_unknown
     known = adopt_active_assignment(one, "cloud02", LEASE).view()
     assert known["expires_at"].endswith("Z")
     assert f"until {known['expires_at']}:" in lab_modules._format_lease_summary(known)
-    assert times.describe_end(None) == "None"
+    assert lab_times.describe_end(None) == "None"
 
 
 @pytest.mark.parametrize("typed", ["t1121-abcdeg", "t1121-abcde", "1121-abcdef"])

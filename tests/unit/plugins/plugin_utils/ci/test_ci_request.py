@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request, directives
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request, pull_request_directives
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_request import CiOffer, CiRequest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     outside_settings,
@@ -52,7 +52,11 @@ OFFER = CiOffer(
 
 def request(comment: str, own: CiRequest = OWN, offer: CiOffer = OFFER, test: str = "light") -> CiRequest:
     return ci_request.requested_run(
-        directives.parse_directives([directives.TextWithDirectives("the comment", comment, True)], test), own, offer
+        pull_request_directives.parse_directives(
+            [pull_request_directives.TextWithDirectives("the comment", comment, True)], test
+        ),
+        own,
+        offer,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import directives
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import pull_request_directives
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.pull_request_directives import (
     AuthoredText,
     PullRequest,
     Requesters,
@@ -24,7 +24,7 @@ def words(content: str, who: tuple[str, str]) -> AuthoredText:
 
 
 def texts(pull: PullRequest, test: str = "light") -> tuple[list[str], list[str]]:
-    found, notes = directives.texts_of_permitted_authors(pull, REQUESTERS, test)
+    found, notes = pull_request_directives.texts_of_permitted_authors(pull, REQUESTERS, test)
     return [one.content for one in found], notes
 
 
@@ -97,14 +97,16 @@ def github(**more: Any) -> dict[str, Any]:
 
 
 def test_a_pull_request_event_of_github() -> None:
-    found = directives.pull_request_from_event(github())
+    found = pull_request_directives.pull_request_from_event(github())
     assert found == PullRequest("12", "o/r", AuthoredText("", "ann", "MEMBER"), (), "c0ffee", False)
 
 
 def test_a_comment_event_of_github() -> None:
     issue = {**github()["pull_request"], "pull_request": {"url": "u"}}
     comment = {"body": "/test a", "user": {"login": "bob"}, "author_association": "NONE"}
-    found = directives.pull_request_from_event({"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment})
+    found = pull_request_directives.pull_request_from_event(
+        {"repository": {"full_name": "o/r"}, "issue": issue, "comment": comment}
+    )
     assert found and found.trigger and found.comments == (AuthoredText("/test a", "bob", "NONE"),)
 
 
@@ -116,7 +118,7 @@ def test_a_comment_event_of_gitlab() -> None:
         "merge_request": {"iid": 3, "description": "/var x: 1", "last_commit": {"id": "c0ffee"}},
         "project": {"path_with_namespace": "g/p"},
     }
-    assert directives.pull_request_from_event(event) == PullRequest(
+    assert pull_request_directives.pull_request_from_event(event) == PullRequest(
         "3", "g/p", None, (AuthoredText("/test a", "bob"),), "c0ffee", True
     )
 
@@ -130,16 +132,16 @@ def test_a_comment_event_of_gitlab() -> None:
     ],
 )
 def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> None:
-    assert directives.pull_request_from_event(event) is None
+    assert pull_request_directives.pull_request_from_event(event) is None
 
 
 @pytest.mark.parametrize("event", [[], "text", None, 3])
 def test_another_document_is_refused(event: Any) -> None:
     with pytest.raises(InputError, match="is not a JSON object"):
-        directives.pull_request_from_event(event)
+        pull_request_directives.pull_request_from_event(event)
 
 
 def test_a_deleted_comment_asks_for_nothing() -> None:
     comment = {"body": "/test light", "user": {"login": "ann"}, "author_association": "MEMBER"}
-    found = directives.pull_request_from_event({**github(comment=comment), "action": "deleted"})
+    found = pull_request_directives.pull_request_from_event({**github(comment=comment), "action": "deleted"})
     assert found and texts(found) == ([], [])

@@ -717,7 +717,8 @@ ODD = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | st.integers(), inner, max_size=3),
     max_leaves=6,
 )
-KEYS = [key for key, _value in write_presets.configuration.leaf_values(MACHINES) if not key.startswith("ci_presets")]
+LEAVES = write_presets.topsail_configuration.leaf_values(MACHINES)
+KEYS = [key for key, _value in LEAVES if not key.startswith("ci_presets")]
 
 
 @settings(max_examples=40)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_specs
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
     describe_release,
@@ -34,7 +34,7 @@ def test_version_3_is_written_as_v2_and_trains_with_the_jobset_operator() -> Non
     assert found["components"] == ["dashboard=Managed", "trainer=Managed"]
     assert packages(found) == ["openshift-cert-manager-operator", "job-set"]
     # The module takes them as they are, and an operator of somebody else may follow any channel.
-    assert all(each.channel and each.any_channel for each in specs.read_operators(found["prerequisites"]))
+    assert all(each.channel and each.any_channel for each in operator_specs.read_operators(found["prerequisites"]))
 
 
 def test_version_2_is_written_as_v1_and_embeds_kueue() -> None:
@@ -63,7 +63,7 @@ def test_each_prerequisite_is_installed_once_in_the_requested_channel() -> None:
 def test_an_optional_operator_comes_with_those_that_it_needs() -> None:
     found = described("3", components=["kserve"], optional_operators=["leader-worker-set"])
     assert packages(found) == ["openshift-cert-manager-operator", "leader-worker-set"]
-    assert specs.read_operators(found["prerequisites"])[1].channel == "stable-v1.0"
+    assert operator_specs.read_operators(found["prerequisites"])[1].channel == "stable-v1.0"
 
 
 @pytest.mark.parametrize(

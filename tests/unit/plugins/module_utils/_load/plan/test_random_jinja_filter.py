@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rand
     uniform_number_by_index,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
 from hypothesis import given
 from hypothesis import strategies as st
 

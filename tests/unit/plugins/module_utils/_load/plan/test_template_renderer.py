@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
     RenderedTemplate,
     WorkloadTemplate,
     workload_name,

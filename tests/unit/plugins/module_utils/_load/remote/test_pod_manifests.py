@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds

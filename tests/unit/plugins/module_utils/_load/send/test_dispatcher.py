@@ -16,7 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sender import ObjectSender, SenderSettings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.object_sender import (
+    ObjectSender,
+    SenderSettings,
+)
 
 ROOT = Path(__file__).resolve().parents[6]
 AUTOGROUP = Path("/proc/self/autogroup")

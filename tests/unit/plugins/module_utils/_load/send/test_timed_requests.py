@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, sender, timed_requests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, object_sender, timed_requests
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 DELETED = (200, status_object(200, "", ""))
@@ -37,7 +37,7 @@ class Trial:
             self.rows.append(row)
 
         access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
-        settings = sender.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
+        settings = object_sender.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
         self.lifetimes = timed_requests.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
 
     @staticmethod

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import judged_plots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import verdict_plots
 
 WHY = "12 % slower than 4 runs of 4.19.3 (8 to 16 %), p 0.0004 after correction for 5 figures"
 
@@ -40,7 +40,7 @@ def check(one: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_picture_has_every_run_the_steps_the_band_and_the_limit(tmp_path: Path) -> None:
     one = check(kpi())
-    drawn = judged_plots.history_drawing(one, "gpus 8")
+    drawn = verdict_plots.history_drawing(one, "gpus 8")
     (axis,) = drawn.figure.axes
     labels = axis.get_legend_handles_labels()[1]
     assert sorted(labels) == [
@@ -51,14 +51,14 @@ def test_the_picture_has_every_run_the_steps_the_band_and_the_limit(tmp_path: Pa
     assert list(lines["median before and after a change"].get_ydata()) == [2.05, 2.05, 1.05, 1.05]
     assert list(lines["old runs"].get_xdata()) == [1, 2, 3, 5], "a run without the figure leaves a gap"
     assert drawn.title == "Makespan – SIMULATED – gpus 8"
-    plot = judged_plots.draw_history(one, tmp_path / "history_00")
+    plot = verdict_plots.draw_history(one, tmp_path / "history_00")
     rows = list(csv.reader(plot.data.open())) if plot.data else []
     assert [row[:3] for row in rows[1:3]] == [["r0", "old", "2"], ["r1", "old", "2.1"]]
     assert plot.path.stat().st_size > 5000
 
 
 def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
-    (axis,) = judged_plots.history_drawing(
+    (axis,) = verdict_plots.history_drawing(
         check(kpi(band=[1e-3, 1.6e4], limit={"text": "x", "result": "within"}))
     ).figure.axes
     low, high = axis.get_ylim()
@@ -67,7 +67,7 @@ def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
 
 def test_a_limit_of_zero_stays_in_the_picture() -> None:
     limit = {"text": "at least 0: within", "result": "within", "min": 0.0}
-    (axis,) = judged_plots.history_drawing(check(kpi(band=[-9.0, 9.0], limit=limit))).figure.axes
+    (axis,) = verdict_plots.history_drawing(check(kpi(band=[-9.0, 9.0], limit=limit))).figure.axes
     assert axis.get_ylim()[0] <= -2.0, "the room below the limit, not below the lowest run"
 
 
@@ -75,11 +75,11 @@ def test_a_limit_of_zero_stays_in_the_picture() -> None:
 def test_a_constant_history_can_be_drawn(tmp_path: Path, value: float) -> None:
     series = [{"run": str(at), "value": value, "group": group} for at, group in enumerate(("old", "old", "new"))]
     bare = {key: one for key, one in kpi(series=series).items() if key not in ("band", "limit", "change_points")}
-    assert judged_plots.draw_history(check(bare), tmp_path / "x").path.stat().st_size > 3000
+    assert verdict_plots.draw_history(check(bare), tmp_path / "x").path.stat().st_size > 3000
 
 
 def test_the_sentences_say_the_reading_why_and_what_changed_before() -> None:
-    assert judged_plots.history_sentences(kpi()) == (
+    assert verdict_plots.history_sentences(kpi()) == (
         f"Regression: {WHY}. It changed at run r2, from 2.05 s to 1.05 s. At most 2 s: within."
     )
 
@@ -93,9 +93,9 @@ def test_what_is_worse_is_drawn_first_then_the_headline_then_what_is_no_plain_pa
         kpi(name="e", reading="not enough history"),
         kpi(name="f", series=[{"run": "r", "value": 1.0, "group": "new"}]),
     ]
-    assert [one["name"] for one in judged_plots.histories_to_draw(figures, "d")] == ["b", "d", "c"]
-    assert judged_plots.history_sentences(kpi(reading="inconclusive", why="inconclusive: 3 % slower")).startswith(
+    assert [one["name"] for one in verdict_plots.histories_to_draw(figures, "d")] == ["b", "d", "c"]
+    assert verdict_plots.history_sentences(kpi(reading="inconclusive", why="inconclusive: 3 % slower")).startswith(
         "Inconclusive: 3 % slower."
     )
     many = [kpi(name=f"k{number}") for number in range(20)]
-    assert len(judged_plots.histories_to_draw(many, "k3")) == judged_plots.MOST_HISTORIES
+    assert len(verdict_plots.histories_to_draw(many, "k3")) == verdict_plots.MOST_HISTORIES

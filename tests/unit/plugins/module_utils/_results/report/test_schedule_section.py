@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import judged_plots, write_report
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import verdict_plots, write_report
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 TEXT = "The mean of 3 attempts is 1.00 s (900 ms to 1.10 s at every look). It is within the limit, max 2 s."
@@ -52,7 +52,7 @@ def run_of(tmp_path: Path, **more: Any) -> Run:
 
 
 def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) -> None:
-    drawn = judged_plots.repetition_drawing(kpi(), SCHEDULE)
+    drawn = verdict_plots.repetition_drawing(kpi(), SCHEDULE)
     (axis,) = drawn.figure.axes
     assert sorted(axis.get_legend_handles_labels()[1]) == ["attempt", "mean and interval after it", "upper limit"]
     assert [row[3:6] for row in drawn.rows] == [[1.01, None, None], [1.01, 0.5, 3.0], [1.01, 0.9, 1.1]]
@@ -63,7 +63,7 @@ def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) 
 
 def test_attempts_without_the_figure_are_an_empty_picture() -> None:
     empty = [{**one, "value": None} for one in kpi()["series"]]
-    (axis,) = judged_plots.repetition_drawing(kpi(series=empty), []).figure.axes
+    (axis,) = verdict_plots.repetition_drawing(kpi(series=empty), []).figure.axes
     assert [len(line.get_xdata()) for line in axis.get_lines() if line.get_label() == "attempt"] == [0]
 
 
@@ -99,4 +99,4 @@ def test_a_bisection_has_a_table_and_a_plot(tmp_path: Path) -> None:
 def test_unusual_figures_are_drawn(figures: list[float | None]) -> None:
     measurements = [{"index": at, "point": f"00{at + 1}", "figure": one} for at, one in enumerate(figures)]
     step = {"index": 0, "before": 0, "after": 1, "probability": 0.9}
-    assert judged_plots.bisection_drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure
+    assert verdict_plots.bisection_drawing({**BISECTION, "measurements": measurements, "step": step}, "").figure

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import audit_log
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.foreign_times import SeparateEtcd
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.foreign_load_times import (
+    SeparateEtcd,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from split_point import WrongClock

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import catalog_offer, objects, specs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    catalog_offer,
+    operator_objects,
+    operator_specs,
+)
 
 NFD = {"package": "nfd", "namespace": "openshift-nfd"}
 MODES = [
@@ -17,8 +21,8 @@ MODES = [
 ]
 
 
-def one(**more: Any) -> specs.OperatorSpec:
-    return specs.read_operators([{**NFD, **more}])[0]
+def one(**more: Any) -> operator_specs.OperatorSpec:
+    return operator_specs.read_operators([{**NFD, **more}])[0]
 
 
 def manifest(catalog: str = "redhat", entries: bool = True, modes: list[dict[str, Any]] = MODES) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def test_contradictory_options_are_refused(more: dict[str, Any], message: str) -
 
 def test_a_duplicate_package_is_refused() -> None:
     with pytest.raises(InputError, match="duplicate package 'nfd'"):
-        specs.read_operators([NFD, {**NFD, "namespace": "other"}])
+        operator_specs.read_operators([NFD, {**NFD, "namespace": "other"}])
 
 
 def test_a_version_makes_install_plans_wait_for_approval() -> None:
@@ -126,9 +130,11 @@ def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
-    once = specs.append_items(base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]})
+    once = operator_specs.append_items(
+        base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]}
+    )
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
-    assert specs.append_items(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert operator_specs.append_items(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
     assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
 
 
@@ -137,21 +143,23 @@ def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -
     everything = catalog_offer.choose_offer(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
     )
-    group = objects.operator_group(one(), own, "run-0001")
-    assert objects.group_fits(group, one(), own) and not objects.group_fits(group, one(), everything)
-    assert objects.group_fits({"spec": {}}, one(), everything) and not objects.group_fits({"spec": {}}, one(), own)
-    assert not objects.group_fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
-    assert not objects.group_fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
+    group = operator_objects.operator_group(one(), own, "run-0001")
+    assert operator_objects.group_fits(group, one(), own) and not operator_objects.group_fits(group, one(), everything)
+    assert operator_objects.group_fits({"spec": {}}, one(), everything) and not operator_objects.group_fits(
+        {"spec": {}}, one(), own
+    )
+    assert not operator_objects.group_fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
+    assert not operator_objects.group_fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
 
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
     offer = catalog_offer.choose_offer(one(version="4.17.0"), [manifest()])
-    subscription = objects.subscription_manifest(one(version="4.17.0"), offer, "run-0001")
+    subscription = operator_objects.subscription_manifest(one(version="4.17.0"), offer, "run-0001")
     found = {"spec": {**subscription["spec"], "startingCSV": "nfd.v4.16.0"}}
-    assert objects.differing_spec_fields(found, subscription) == []
+    assert operator_objects.differing_spec_fields(found, subscription) == []
     found["spec"]["channel"] = "fast"
     found["spec"]["config"] = {"env": [{"name": "A", "value": "b"}]}
-    assert objects.differing_spec_fields(found, subscription) == ["channel", "config"]
+    assert operator_objects.differing_spec_fields(found, subscription) == ["channel", "config"]
 
 
 def test_a_channel_of_another_major_version_is_refused() -> None:
@@ -169,11 +177,13 @@ def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> No
         "objects": [{"api_version": "v1", "kind": "ConfigMap", "namespace": "kube-system", "names": ["thing"]}],
     }
     operator = one(creates=asked)
-    made = objects.subscription_manifest(operator, catalog_offer.choose_offer(operator, [manifest()]), "run-0001")
-    assert objects.created_objects(made) == specs.CreatedObjects(**asked)
-    plain = objects.subscription_manifest(one(), catalog_offer.choose_offer(one(), [manifest()]), "run-0001")
+    made = operator_objects.subscription_manifest(
+        operator, catalog_offer.choose_offer(operator, [manifest()]), "run-0001"
+    )
+    assert operator_objects.created_objects(made) == operator_specs.CreatedObjects(**asked)
+    plain = operator_objects.subscription_manifest(one(), catalog_offer.choose_offer(one(), [manifest()]), "run-0001")
     assert "annotations" not in plain["metadata"]
-    assert objects.created_objects(plain) == specs.CreatedObjects()
+    assert operator_objects.created_objects(plain) == operator_specs.CreatedObjects()
 
 
 def test_objects_that_an_operator_creates_are_named_or_labelled() -> None:

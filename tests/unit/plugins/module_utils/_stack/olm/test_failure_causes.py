@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, diagnosis, readiness_checks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import (
     ExpectedObjects,
     ReadyCondition,
 )

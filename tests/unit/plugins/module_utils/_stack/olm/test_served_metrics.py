@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import readiness_checks, specs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.specs import ReadyCondition
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_specs, readiness_checks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import ReadyCondition
 from scripted_server import Asked, ScriptedServer, reply, status_object
 
 READY = ReadyCondition(metrics=("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE"))
@@ -61,9 +61,9 @@ def test_a_pod_that_is_not_ready_or_is_simulated_is_not_queried(tmp_path: Path) 
 
 
 def test_readiness_by_metrics_excludes_other_conditions() -> None:
-    def expect(**ready: Any) -> specs.OperatorSpec:
+    def expect(**ready: Any) -> operator_specs.OperatorSpec:
         one = {"api_version": "v1", "kind": "Pod", "ready": ready}
-        return specs.read_operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]
+        return operator_specs.read_operators([{"package": "gpu", "namespace": "gpu", "expect": [one]}])[0]
 
     assert expect(metrics=["A"], port=9400).expect[0].ready == ReadyCondition(metrics=["A"], port=9400)
     with pytest.raises(InputError, match="one of condition, field, available and metrics"):

@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
-from ..plan.templates import WorkloadDocument
+from ..plan.workload_templates import WorkloadDocument
 from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
 
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    existing as existing_olm_objects,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    specs,
+    existing_olm_objects,
+    operator_specs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.catalog_offer import CatalogOffer
 from hypothesis import given
@@ -31,7 +29,7 @@ def there(
 
 
 def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
-    (one,) = specs.read_operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
+    (one,) = operator_specs.read_operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
     offer = CatalogOffer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
     existing_olm_objects.check_existing(one, existing, offer)
 

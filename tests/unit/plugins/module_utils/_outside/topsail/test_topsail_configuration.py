@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import configuration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import topsail_configuration
 
 CONFIG: dict[str, Any] = {
     "ci_presets": {
@@ -39,7 +39,9 @@ CONFIG: dict[str, Any] = {
 
 
 def value(key: str, *names: str) -> Any:
-    return configuration.value_at_path(configuration.apply_presets(CONFIG, names)[0], configuration.parse_key_path(key))
+    return topsail_configuration.value_at_path(
+        topsail_configuration.apply_presets(CONFIG, names)[0], topsail_configuration.parse_key_path(key)
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_the_last_assignment_counts_and_extends_acts_at_its_position(
 
 
 def test_the_configuration_itself_stays_as_it_is() -> None:
-    configuration.apply_presets(CONFIG, ["edits", "whole"])
+    topsail_configuration.apply_presets(CONFIG, ["edits", "whole"])
     assert CONFIG["a"] == {"x": "base", "y": None} and CONFIG["ci_presets"]["p"] == {"a.x": "p"}
 
 
@@ -82,7 +84,7 @@ def test_the_configuration_itself_stays_as_it_is() -> None:
 )
 def test_what_cannot_be_applied_is_refused(names: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        configuration.apply_presets(CONFIG, names)
+        topsail_configuration.apply_presets(CONFIG, names)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_what_cannot_be_applied_is_refused(names: list[str], words: str) -> None
     ],
 )
 def test_references_are_resolved(given: Any, expected: Any) -> None:
-    assert configuration.resolve_references(CONFIG, given) == expected
+    assert topsail_configuration.resolve_references(CONFIG, given) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_references_are_resolved(given: Any, expected: Any) -> None:
 )
 def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        configuration.resolve_references(CONFIG, given)
+        topsail_configuration.resolve_references(CONFIG, given)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_a_reference_that_has_no_value_is_refused(given: str, words: str) -> Non
 def test_references_that_multiply_are_refused(value: str, factor: int, words: str) -> None:
     levels = {f"a{number}": f"{{@l.a{number - 1}}}" * factor for number in range(1, 10)}
     with pytest.raises(InputError, match=words):
-        configuration.resolve_references({"l": {"a0": value, **levels}}, "@l.a9")
+        topsail_configuration.resolve_references({"l": {"a0": value, **levels}}, "@l.a9")
 
 
 @pytest.mark.parametrize(
@@ -134,10 +136,10 @@ def test_references_that_multiply_are_refused(value: str, factor: int, words: st
     ],
 )
 def test_keys_are_read_with_their_brackets(key: str, parts: tuple[Any, ...]) -> None:
-    assert configuration.parse_key_path(key) == parts
+    assert topsail_configuration.parse_key_path(key) == parts
 
 
 @pytest.mark.parametrize("given", [[], {"a": 1}, {"ci_presets": []}])
 def test_another_file_is_no_configuration(given: Any) -> None:
     with pytest.raises(InputError, match="no configuration of TOPSAIL"):
-        configuration.check_configuration(given)
+        topsail_configuration.check_configuration(given)

@@ -16,16 +16,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import diagnosis
-from . import existing as existing_olm_objects
+from . import diagnosis, existing_olm_objects
 from .installation import OperatorInstallation
-from .objects import Say
-from .specs import OperatorSpec
+from .operator_objects import Say
+from .operator_specs import OperatorSpec
 
 #: Seconds between two polls of what cannot be watched (package manifests, kinds that are not served yet).
 POLL_INTERVAL = 2.0

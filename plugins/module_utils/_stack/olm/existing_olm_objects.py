@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, format_object_title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import objects
+from . import operator_objects
 from .catalog_offer import CatalogOffer, choose_offer, is_of_major
-from .specs import OperatorSpec
+from .operator_specs import OperatorSpec
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
 COPIED = "olm.copiedFrom"
@@ -46,9 +46,9 @@ def follow_olm(cache: WatchCache) -> None:
     """Watch OLM's kinds. Raises InputError if the cluster has no OLM."""
     try:
         for kind in ("Subscription", "InstallPlan", "CatalogSource"):
-            cache.follow(objects.V1ALPHA1, kind)
-        cache.follow(objects.V1ALPHA1, "ClusterServiceVersion", selector=f"!{COPIED}")
-        cache.follow(objects.V1, "OperatorGroup")
+            cache.follow(operator_objects.V1ALPHA1, kind)
+        cache.follow(operator_objects.V1ALPHA1, "ClusterServiceVersion", selector=f"!{COPIED}")
+        cache.follow(operator_objects.V1, "OperatorGroup")
         cache.follow("v1", "Namespace")
     except InputError as error:
         raise InputError(
@@ -84,7 +84,7 @@ def existing_subscription(cache: WatchCache, operator: OperatorSpec, run_id: str
         places = ", ".join(each["metadata"]["namespace"] for each in subscriptions)
         raise OwnershipError(f"{operator.package} is already installed in {places}: set its namespace to one of these")
     chosen = next(iter(here or subscriptions), None)
-    return ExistingSubscription(chosen, objects.is_ours(chosen, run_id)) if chosen else None
+    return ExistingSubscription(chosen, operator_objects.is_ours(chosen, run_id)) if chosen else None
 
 
 def check_existing(operator: OperatorSpec, existing: ExistingSubscription, offer: CatalogOffer | None) -> None:
@@ -164,12 +164,12 @@ def check_namespace(
             f" ({names}): OLM requires"
             " exactly one. Remove the others, or choose another namespace"
         )
-    if groups and offer is not None and not objects.group_fits(groups[0], operator, offer):
+    if groups and offer is not None and not operator_objects.group_fits(groups[0], operator, offer):
         targets = field_at_path(groups[0], "spec.targetNamespaces") or ["all namespaces"]
         wanted = operator.namespace if offer.watches == "own" else "all namespaces"
         raise OwnershipError(
             f"{operator.package}: {format_object_title(groups[0])}"
-            f"{'' if objects.is_ours(groups[0], run_id) else ', not created by this run,'} is for"
+            f"{'' if operator_objects.is_ours(groups[0], run_id) else ', not created by this run,'} is for"
             f" {', '.join(targets)},"
             f" but the operator requires one for {wanted}. Choose another namespace, or remove it"
         )
@@ -223,8 +223,8 @@ def check_catalog(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dic
                 f"{suggest_similar_name(operator.catalog, names)}; there are {', '.join(names) or 'none'}"
             )
         return source
-    if source is not None and not objects.is_ours(source, run_id):
-        other = objects.differing_spec_fields(source, objects.catalog_source(operator, run_id))
+    if source is not None and not operator_objects.is_ours(source, run_id):
+        other = operator_objects.differing_spec_fields(source, operator_objects.catalog_source(operator, run_id))
         if other:
             raise OwnershipError(
                 f"{operator.package}: {format_object_title(source)}, which this run did not create, has a different"

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.label_sweep import list_objects_of_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import list_objects_of_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
@@ -30,9 +30,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import existing
+from . import existing_olm_objects
 from .deletion import DeletionResult, RecreatedObjects, delete_all, patch_labels
-from .objects import V1ALPHA1, is_ours
+from .operator_objects import V1ALPHA1, is_ours
 from .owned_subscriptions import CRD_KIND, OwnedSearch, OwnedSubscription, RemovalSpec, RunOwners, is_owned
 
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -217,7 +217,7 @@ class OperatorRemoval(OwnedSearch):
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
         return {
             definition["name"]
-            for csv in self.client.list(kind, label_selector=f"!{existing.COPIED}")[0]
+            for csv in self.client.list(kind, label_selector=f"!{existing_olm_objects.COPIED}")[0]
             for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
         }
 
@@ -348,7 +348,7 @@ def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = 
     deletion_order.run_label_selector(spec.run_id)
     with WatchCache(client) as cache:
         try:
-            existing.follow_olm(cache)
+            existing_olm_objects.follow_olm(cache)
         except InputError:
             return {"changed": False, "removed": [], "kept": [], "finalizers": [], "diff": {"before": {}, "after": {}}}
         return OperatorRemoval(client, cache, spec, say).run(check)

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, objects, removal
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    deletion,
+    operator_objects,
+    operator_removal,
+)
 from scripted_server import Asked, ScriptedServer, status_object
 
 RUN, LABEL = "run-0001", "perfscale.seatrial/run"
@@ -133,7 +137,7 @@ def operator(
     *more: dict[str, Any], creates: dict[str, Any] | None = None, kinds: tuple[str, ...] = ("Thing",)
 ) -> Store:
     """Return a server with one operator of the run and its catalog, and further objects."""
-    made = {objects.CREATES: json.dumps(creates)} if creates else {}
+    made = {operator_objects.CREATES: json.dumps(creates)} if creates else {}
     spec = {"name": "op", "source": "cat", "sourceNamespace": "market"}
     status = {"installedCSV": "op.v1"}
     part = {**OURS, "perfscale.seatrial/part": "operators"}
@@ -158,7 +162,9 @@ def remove(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more
         ScriptedServer(store.answer) as server,
         Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
     ):
-        return removal.remove_operators(client, removal.RemovalSpec(RUN, **options), lambda _text: None)
+        return operator_removal.remove_operators(
+            client, operator_removal.RemovalSpec(RUN, **options), lambda _text: None
+        )
 
 
 THEIRS = thing("x.io/v1", "Thing", "theirs", "elsewhere")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.directives import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.pull_request_directives import (
     DEEPEST,
     LONGEST,
     Directives,

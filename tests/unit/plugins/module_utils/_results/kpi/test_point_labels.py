@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run, opensearch_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.labels import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     LONGEST,
     flatten_labels,
     labels_of_point,

@@ -14,7 +14,6 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     apply_json_merge_patch,
@@ -22,11 +21,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields im
     format_object_title,
     label_value,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from .catalog_offer import CatalogOffer
+from .operator_specs import CreatedObjects, OperatorSpec
 from .readiness_checks import contains_all_fields
-from .specs import CreatedObjects, OperatorSpec
 
 MONITORING = "openshift.io/cluster-monitoring"
 V1ALPHA1 = "operators.coreos.com/v1alpha1"

@@ -36,10 +36,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..plan import arrivals
-from ..plan.templates import workload_name
+from ..plan.workload_templates import workload_name
 from . import ledger
 from .load_spec import ARRIVAL
-from .sender import SenderSettings
+from .object_sender import SenderSettings
 from .timed_requests import RequestThread
 
 ALL = "all"
