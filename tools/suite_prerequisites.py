@@ -64,7 +64,7 @@ def real_node_lacks() -> str:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        debian_packages as packages,
+        packaged_programs as packages,
     )
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
 

@@ -57,7 +57,7 @@ def mirror() -> list[str]:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        debian_packages as packages,
+        packaged_programs as packages,
     )
 
     try:

@@ -218,7 +218,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
     FakeNodePermission,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_topology import TopologyLevel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import TopologyLevel
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at_path
 
 from . import capture_contents, dynamic_objects
-from .capture_files import CaptureFiles
+from .capture_contents import CaptureFiles
 from .pod_logs import end_of_log
 
 FOLDER, INDEX, STATE = "capture", "index.json", "state.json"

@@ -21,8 +21,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
-from . import http1_replies, kubeconfig_files, login
-from .environment_proxy import proxy_of_environment
+from . import http1_replies, kubeconfig_document, login
 from .kubeconfig_document import (
     ChosenEntries,
     choose_entries,
@@ -30,7 +29,7 @@ from .kubeconfig_document import (
     impersonation_headers,
     read_kubeconfig_document,
 )
-from .server import ApiServerAccess, ServerCredentials, parse_proxy_url
+from .server import ApiServerAccess, ServerCredentials, parse_proxy_url, proxy_of_environment
 from .tls import make_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
@@ -199,7 +198,7 @@ def _read_user_credentials(
     """Return the first credentials, and set the access's reader; a readable token file has precedence over a token."""
     program = None
     if way := next((key for key in ("exec", "auth-provider") if user.get(key)), None):
-        kubeconfig_files.refuse_program_of_run_directory(where, access.source, way)
+        kubeconfig_document.refuse_program_of_run_directory(where, access.source, way)
     if user.get("exec"):  # checked also where it is not run
         told = _cluster_for_program(cluster, where, access.source)
         program = login.exec_plugin_reader(user["exec"], told, where, access.source)
@@ -234,14 +233,14 @@ def _cluster_for_program(cluster: dict[str, Any], where: Path, source: str) -> d
 
 
 def _token_reader(user: dict[str, Any], where: Path, source: str) -> partial[ServerCredentials]:
-    file = kubeconfig_files.find_named_file(where, "tokenFile", user["tokenFile"], source)
+    file = kubeconfig_document.find_named_file(where, "tokenFile", user["tokenFile"], source)
     return partial(_credentials_from_token_file, file, source, user.get("token") or "")
 
 
 def _credentials_from_token_file(file: Path, source: str, token: str = "") -> ServerCredentials:
     """Return the token in a file; ``token`` if the file can't be read."""
     try:
-        read = kubeconfig_files.read_named_file(file).decode().strip()
+        read = kubeconfig_document.read_named_file(file).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         if not token:
             why = describe_error_cause(error)
@@ -279,8 +278,8 @@ def _read_data_or_file(holder: dict[str, Any], key: str, where: Path, source: st
         return base64.b64decode(data)
     if not holder.get(key):
         return None
-    file = kubeconfig_files.find_named_file(where, key, holder[key], source)
+    file = kubeconfig_document.find_named_file(where, key, holder[key], source)
     try:
-        return kubeconfig_files.read_named_file(file)
+        return kubeconfig_document.read_named_file(file)
     except OSError as error:
         raise InputError(f"{source}: {key} {file} can't be read: {describe_error_cause(error)}") from error

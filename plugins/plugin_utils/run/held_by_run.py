@@ -1,7 +1,11 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resources that a run holds, from its files: each counts until a server has confirmed that it is released."""
+"""The resources that a run holds, from its files, and the commands that give them back.
+
+A resource counts until a server has confirmed that it is released. The commands are built from the present session.
+The file GIVE_BACK is for people: whoever can write a file into a run directory must not be able to run a command.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    OwnershipError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 from .run_directory import read_optional
+from .run_record import CommandLine
 
 
 def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
@@ -86,3 +96,25 @@ def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[st
                 f"{record['provider']} cluster {record.get('name', '')} is kept (cluster_keep){until} and stays, so "
                 f"nothing was touched. To remove it: {give_back}"
             )
+
+
+def commands_by_run_directory(artifacts: Path, argv: list[str], cli: Mapping[str, Any]) -> dict[str, str]:
+    """Return run directory -> command, for runs with a cluster whose project is installed here.
+
+    argv, cli: the command line of this session, which gives the program, the inventories, the passwords of vaults and
+    the files of ``-e @file``.
+    """
+    variable_files = [argument[1:] for argument in cli.get("extra_vars") or () if argument.startswith("@")]
+    commands = {}
+    for path in sorted(artifacts.glob(f"*/{run_cluster_records.FILE}")):
+        try:
+            record = files.read_yaml(path.parent / "run.yml")
+            role = project_role.find_role(str(record.get("role") or record["project"]))
+        except (DataError, InputError, KeyError, TypeError, AttributeError):
+            continue
+        playbook = role.root / "playbooks" / f"{role.project}.yml"
+        if playbook.is_file():
+            command_line = CommandLine(argv, {**cli, "args": [str(playbook)]}, [], variable_files)
+            tags = ["cleanup", "release"] if project_role.variables_passed_by_playbook(playbook) else ["release"]
+            commands[str(path.parent)] = command_line.give_back(path.parent, role.project, tags)
+    return commands

@@ -26,11 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import node_topology
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import node_pool
 
 from . import (
-    failure_settings,
-    request_loads,
+    load_setting_checks,
     secret_entries,
 )
 from .setting_templates import Render
@@ -58,7 +57,7 @@ def _problems_found_by_checks(
         if "more" in entry:
             yield from _problems_found_by_checks(render(entry["more"], settings)[0], settings, render)
         elif "requests" in entry:
-            if problem := request_loads.problem_of_requests(entry["requests"], settings, render):
+            if problem := load_setting_checks.problem_of_requests(entry["requests"], settings, render):
                 yield problem
         elif "node_levels" in entry:
             levels, unknown = render(entry["node_levels"], settings)
@@ -68,7 +67,7 @@ def _problems_found_by_checks(
             if settings[name] not in known:
                 yield name, str(formats.unknown_value(name, settings[name], filter(None, known)))
         elif "failures" in entry:
-            if problem := failure_settings.problem_of_failures(entry, settings, render):
+            if problem := load_setting_checks.problem_of_failures(entry, settings, render):
                 yield problem
         elif "keys" in entry:
             yield from _unknown_keys(render(entry, settings)[0], settings)
@@ -80,8 +79,8 @@ def _problems_found_by_checks(
 
 def _levels_that_do_not_fit(name: str, levels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     try:
-        node_topology.check_topology_levels(
-            [node_topology.TopologyLevel(str(level["label"]), int(level["nodes"])) for level in levels]
+        node_pool.check_topology_levels(
+            [node_pool.TopologyLevel(str(level["label"]), int(level["nodes"])) for level in levels]
         )
     except InputError as error:
         yield name, str(error)

@@ -30,7 +30,6 @@ from . import (
     existing_programs,
     instance_dir,
     instance_processes,
-    instance_users,
     launch_plan,
     node_images,
     registry_storage,
@@ -156,7 +155,7 @@ def _bring_up(
             marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
         if options.owner not in ("", marker.owner) and options.user_pid:
-            instance_users.record_user(instance, options.owner, options.user_pid)
+            instance_dir.record_user(instance, options.owner, options.user_pid)
         now = dataclasses.replace(
             marker,
             components=sorted({*wanted, *marker.components}),
@@ -315,12 +314,12 @@ def release(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         marker = instance.marker()
         if marker is None:
             return {**_remove(options, marker, say), "lines": []}
-        instance_users.forget_user(instance, options.owner)
+        instance_dir.forget_user(instance, options.owner)
         result = {"changed": False, "state": "present", "name": instance.name}
         if marker.owner != options.owner:
             whose = f"is of run {marker.owner}" if marker.owner else "was started to stay"
             return {**result, "lines": [f"rehearsal cluster {instance.name} {whose} and stays"]}
-        if users := list(instance_users.live_users(instance)):
+        if users := list(instance_dir.live_users(instance)):
             instance.update(dataclasses.replace(marker, owner=users[0]))
             uses = f"rehearsal cluster {instance.name} stays, because run {users[0]} uses it, which removes it"
             return {**result, "changed": True, "lines": [uses]}

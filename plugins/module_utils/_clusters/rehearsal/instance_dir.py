@@ -1,9 +1,12 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder of one instance: its owner, its files, and the lock under which it is changed; its control groups.
+"""The folder of one instance: its owner, its users, its files, the lock under which it is changed; its control groups.
 
-A real node makes control groups. They are removed when the process that made them was killed.
+The users are runs that use an instance of another run: the last one whose process lives removes it. A record names the
+process of the run's ansible-playbook; that of a process that has ended does not count. The functions on users are
+called with the lock of the instance held. A real node makes control groups. They are removed when the process that
+made them was killed.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 
 SCHEMA = "rehearsal-instance/1"
@@ -319,3 +323,30 @@ def _remove_tree(group: Path) -> None:
             os.rmdir(folder)
         except OSError:
             continue
+
+
+FILE = "users.json"
+
+
+def record_user(instance: InstancePaths, run: str, pid: int) -> None:
+    """Record that ``run``, whose process is ``pid``, uses the instance."""
+    _write(instance, {**live_users(instance), run: ProcessReference.of(pid).record()})
+
+
+def forget_user(instance: InstancePaths, run: str) -> None:
+    """Remove the record of ``run``, if there is one."""
+    _write(instance, {name: process for name, process in live_users(instance).items() if name != run})
+
+
+def live_users(instance: InstancePaths) -> dict[str, dict[str, int]]:
+    """Return the recorded runs whose process lives, the first to come first; none from a damaged file."""
+    try:
+        recorded: dict[str, Any] = files.read_json(instance.path / FILE)
+        return {run: process for run, process in recorded.items() if ProcessReference(**process).lives()}
+    except (DataError, AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _write(instance: InstancePaths, users: dict[str, dict[str, int]]) -> None:
+    if users or (instance.path / FILE).exists():
+        files.write_json(instance.path / FILE, users)

@@ -26,10 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 
-from .body_cache import BodyCache
 from .random_draws import draw_number_for_workload
 from .workload_templates import (
     VARIABLES,
+    BodyCache,
     RenderedTemplate,
     WorkloadDocument,
     WorkloadTemplate,

@@ -22,12 +22,10 @@ from ..kpi.point_data import PointData
 from . import effect_plots, matrix_plots, plot_canvas
 from .failure_plots import draw_failed_ranks, draw_gpu_seconds
 from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
-from .placement_plots import draw_placement
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
-from .queue_share_plots import draw_queue_shares
-from .request_plots import draw_example_requests, draw_rate_against_latency, draw_token_gaps
-from .scale_plots import draw_servers_over_time
+from .request_plots import draw_example_requests, draw_rate_against_latency, draw_servers_over_time, draw_token_gaps
+from .scheduler_plots import draw_placement, draw_queue_shares
 from .stage_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,

@@ -1,12 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pool of simulated nodes: what it is, the manifest of a node, and what a pool has to change."""
+"""A pool of simulated nodes: what it is, the manifest of a node, and what a pool has to change.
+
+Labels of the nodes say in which racks, blocks and other levels of a topology they are.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +22,42 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
 
-from . import kwok_on_real_cluster, node_status_gpus, node_topology
+from . import kwok_on_real_cluster, node_status_gpus
 from .fake_gpu_operator import FakeGpuOperatorSpec
 from .kwok_on_real_cluster import FakeNodePermission
-from .node_topology import TopologyLevel
+
+
+@dataclass(frozen=True)
+class TopologyLevel:
+    """A level of the topology of nodes, such as racks: the label that names the rack, and the nodes of each."""
+
+    label: str
+    nodes: int
+
+
+def check_topology_levels(levels: Sequence[TopologyLevel]) -> None:
+    """Raise InputError unless each level divides the one before it."""
+    for place, level in enumerate(levels):
+        if level.nodes < 1:
+            raise InputError(
+                f"fake_gpu_topology: {level.label} has {level.nodes} nodes for each value, at least 1 is required"
+            )
+        if place and (level.nodes >= levels[place - 1].nodes or levels[place - 1].nodes % level.nodes):
+            wide = levels[place - 1]
+            raise InputError(
+                f"fake_gpu_topology: {wide.nodes} nodes of {wide.label} can't be divided into parts of {level.nodes}"
+                f" nodes of {level.label}: name the widest level first, each with a divisor of the nodes of the one"
+                " before it"
+            )
+    if len({level.label for level in levels}) < len(levels):
+        raise InputError("fake_gpu_topology: each level needs a label of its own")
+
+
+def topology_labels(levels: Sequence[TopologyLevel], name: str) -> dict[str, str]:
+    """Return the labels of a node for the levels of the topology: node pool-0005 of racks of four is in rack-1."""
+    index = int(name.rpartition("-")[2])
+    return {level.label: f"{level.label.rpartition('/')[2]}-{index // level.nodes}" for level in levels}
+
 
 #: KWOK manages nodes with this annotation.
 KWOK_NODE = "kwok.x-k8s.io/node"
@@ -69,7 +105,7 @@ class NodePoolSpec:
         for name, value in {"count": self.count, **self.shape.__dict__}.items():
             if name in least and value < least[name]:
                 raise InputError(f"{name} is {value}, at least {least[name]} is required")
-        node_topology.check_topology_levels(self.topology)
+        check_topology_levels(self.topology)
 
 
 def format_node_name(spec: NodePoolSpec, index: int) -> str:
@@ -97,7 +133,7 @@ def node_manifest(spec: NodePoolSpec, name: str) -> dict[str, Any]:
     if shape.gpus:
         room["nvidia.com/gpu"] = str(shape.gpus)
         labels |= node_status_gpus.gpu_node_labels(shape.gpus, shape.product, shape.gpu_memory_mib)
-    placed = node_topology.topology_labels(spec.topology, name)
+    placed = topology_labels(spec.topology, name)
     return {
         "apiVersion": "v1",
         "kind": "Node",

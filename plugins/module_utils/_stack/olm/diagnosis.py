@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import mask_object_secrets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_contents import mask_object_secrets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions_by_type,

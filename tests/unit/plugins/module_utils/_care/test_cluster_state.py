@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import capture_contents
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_files import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_contents import (
     CaptureFiles,
     mask_object_secrets,
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.environment_proxy import proxy_of_environment
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ProxyAddress
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ProxyAddress, proxy_of_environment
 
 PROXY = {"HTTPS_PROXY": "http://me:p%40@proxy:3128"}
 

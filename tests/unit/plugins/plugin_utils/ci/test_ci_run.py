@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_preflight, ci_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import PlaybookOutcome
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
@@ -212,7 +212,7 @@ def test_bad_input_ends_with_3_a_line_and_a_junit_file(
 
 
 @pytest.mark.parametrize(
-    "playbook", ["playbooks/replot.yml", f"{ci_preflight.PLAYBOOKS}/lease.yml", "perfscale.seatrial.doctor"]
+    "playbook", ["playbooks/replot.yml", f"{ci_run.PLAYBOOKS}/lease.yml", "perfscale.seatrial.doctor"]
 )
 def test_a_playbook_without_a_verdict_is_refused_before_it_runs(
     program: Any,
@@ -222,7 +222,7 @@ def test_a_playbook_without_a_verdict_is_refused_before_it_runs(
     playbook: str,
 ) -> None:
     program(f"touch {tmp_path}/ran")
-    monkeypatch.chdir(ci_preflight.ROOT)
+    monkeypatch.chdir(ci_run.ROOT)
     assert ci_run.main(["--junit", str(tmp_path / "j.xml"), playbook, "-e", "source=x"]) == 3
     assert f"error (exit 3): {playbook} opens no run, whose verdict" in capsys.readouterr().out
     assert 'errors="1"' in (tmp_path / "j.xml").read_text() and not (tmp_path / "ran").exists()
@@ -230,7 +230,7 @@ def test_a_playbook_without_a_verdict_is_refused_before_it_runs(
 
 def test_playbooks_with_a_verdict_are_run(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(f'echo "$1" >> {tmp_path}/ran')
-    monkeypatch.chdir(ci_preflight.ROOT)
+    monkeypatch.chdir(ci_run.ROOT)
     projects = ["fine_tuning", "workload_scale", "scheduler", "users", "serving", "sample"]
     given = [f"playbooks/{name}.yml" for name in (*projects, "bisect", "ci", "compare")]
     given += ["perfscale.seatrial.users", "me.bench.mine", "mine.yml"]
@@ -257,7 +257,7 @@ def test_wrong_arguments_are_refused_before_the_playbook_runs(
     message: str,
 ) -> None:
     program(f"touch {tmp_path}/ran")
-    monkeypatch.chdir(ci_preflight.ROOT)
+    monkeypatch.chdir(ci_run.ROOT)
     assert ci_run.main(["--junit", str(tmp_path / "j.xml"), *wrong]) == 3
     assert f"error (exit 3): {message}" in capsys.readouterr().out and not (tmp_path / "ran").exists()
 

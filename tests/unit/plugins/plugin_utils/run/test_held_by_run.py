@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_by_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 SINCE = "2026-11-21T05:00:00.000Z"
 OWN = {"provider": "rehearsal", "name": "t1-abcdef", "owned": True, "state": "acquired"}
@@ -109,3 +112,55 @@ def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path
     for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
         run_cluster_records.update_host_records(run_dir, ["sutest", "driver"], change)
         refuse(run_dir, KEEP, "release")
+
+
+ARGV = ["/bin/ansible-playbook", "playbooks/cluster.yml", "--tags", "reap"]
+
+
+def run_directory(folder: Path, name: str, record: object) -> Path:
+    directory = folder / name
+    directory.mkdir()
+    files.write_yaml(directory / "cluster.yml", {"schema": "cluster/2", "clusters": {}})
+    files.write_yaml(directory / "run.yml", record)
+    (directory / "GIVE_BACK").write_text("touch /tmp/never\n", encoding="utf-8")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("project", "tags"),
+    [("fine_tuning", "cleanup,release"), ("cluster", "release"), ("workload_scale", "cleanup,release")],
+)
+def test_the_command_is_that_of_the_project_with_the_files_of_this_session(
+    tmp_path: Path, project: str, tags: str
+) -> None:
+    directory = run_directory(tmp_path, "with blanks", {"project": project, "give_back": "touch /tmp/never"})
+    vault = tmp_path / "vault.yml"
+    vault.write_text("{}\n", encoding="utf-8")
+    cli = {
+        "args": ["playbooks/cluster.yml"],
+        "inventory": ["a,b"],
+        "extra_vars": [f"@{vault}", "cluster_reap_dry_run=false"],
+    }
+    [(folder, command)] = held_by_run.commands_by_run_directory(tmp_path, ARGV, cli).items()
+    words = shlex.split(command)
+    words = words[words.index("/bin/ansible-playbook") :]
+    playbook = str((project_role.ROOT / "playbooks" / f"{project}.yml").resolve())
+    assert folder == str(directory)
+    assert words[:6] == ["/bin/ansible-playbook", playbook, "-i", "a,b", "-e", f"@{vault}"]
+    assert words[6:8] == ["--tags", tags] and "touch" not in words and "cluster_reap_dry_run" not in command
+    assert any(word.startswith("{") and json.loads(word)["run_dir"] == str(directory) for word in words)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"project": "../x"}, {"role": "no.such.role"}, {"role": "/tmp/my.role"}, {"project": "nosuch"}, [], "x", {}],
+)
+def test_a_run_of_a_project_that_is_not_installed_has_no_command(tmp_path: Path, record: object) -> None:
+    run_directory(tmp_path, "t1121-abcdef", record)
+    assert held_by_run.commands_by_run_directory(tmp_path, ARGV, {}) == {}
+
+
+def test_a_path_instead_of_a_role_has_no_command(tmp_path: Path) -> None:
+    (tmp_path / "evil.yml").write_text("[]\n", encoding="utf-8")
+    run_directory(tmp_path, "t1121-abcdef", {"role": str(tmp_path / "evil")})
+    assert held_by_run.commands_by_run_directory(tmp_path, ARGV, {}) == {}

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import heavy_requests
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
 
 
 def trace(number: int, interval: float, **more: Any) -> dict[str, Any]:
@@ -37,5 +37,5 @@ def trace(number: int, interval: float, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_requests_without_a_stated_number_have_a_bound(asked: dict[str, Any], why: str) -> None:
-    found = heavy_requests.why_heavy(asked)
+    found = point_loads.why_heavy(asked)
     assert re.search(why, found) if why else found == ""

@@ -11,9 +11,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.body_cache import BodyCache
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
+    BodyCache,
     RenderedTemplate,
     WorkloadTemplate,
     workload_name,

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_topology import TopologyLevel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import TopologyLevel
 from hypothesis import given
 from hypothesis import strategies as st
 

