@@ -67,9 +67,9 @@ def components(project: str, presets: str) -> set[str]:
     """
     blocks: dict[str, str] = {}
     for name in ("common", project):
-        path = ROOT / "group_vars" / "all" / f"{name}_presets.yml"
-        parts = re.split(r"^  (\w+):$", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE)
-        blocks.update(zip(parts[1::2], parts[2::2], strict=True))
+        for path in (ROOT / "group_vars" / "all").glob(f"{name}_presets*.yml"):
+            parts = re.split(r"^  (\w+):$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            blocks.update(zip(parts[1::2], parts[2::2], strict=True))
 
     wanted, seen = DEFAULT, set()
     todo = presets.split(",")

@@ -114,6 +114,7 @@ def test_what_a_wanted_component_requires_is_announced_with_it(monkeypatch, tmp_
         ("fine_tuning", "rhoai_light", {"trainer", "olm"}),
         ("scheduler", "gang_large", {"trainer", "kueue", "gangs"}),
         ("workload_scale", "light,kueue", {"trainer", "kueue"}),
+        ("workload_scale", "failures_fast", {"trainer", "jobset", "node-failures", "node-failures-fast"}),
         ("workload_scale", "no_such_preset", {"trainer"}),
     ],
 )
