@@ -54,7 +54,7 @@ class CloudAssignments:
                     f"assignment {assignment.id} ({assignment.cloud}) duplicates part {part} of this lease: "
                     "terminating it"
                 )
-                self.client.terminate(assignment.id)
+                self.client.terminate_assignment(assignment.id)
             else:
                 kept[part] = assignment
         return kept
@@ -67,7 +67,7 @@ class CloudAssignments:
             if not others:
                 return created
             self.report(f"{created.cloud} was also assigned to {others[0].owner}: releasing it and requesting another")
-            self.client.terminate(created.id)
+            self.client.terminate_assignment(created.id)
             self.client.pause(2.0 * (attempt + 1))
         raise quads_errors.LeaseError(
             f"{CLOUD_ATTEMPTS} times the server assigned the same cloud to another user, last {created.cloud}: "
@@ -92,7 +92,7 @@ class CloudAssignments:
                 self.record.ask(part, at, self.client.server_now())
 
             try:
-                created = self.client.create(self._body(tag), note, self.record.answered)
+                created = self.client.create_assignment_once(self._body(tag), note, self.record.answered)
             except quads_errors.Unsure as error:
                 unsure.append(error)
                 created = self._after(error, part, at)
@@ -276,7 +276,7 @@ class HostScheduling:
         trouble = ""
         for attempt in range(HOST_ATTEMPTS):
             try:
-                row = self.client.schedule(assignment.cloud, host)
+                row = self.client.schedule_host_once(assignment.cloud, host)
                 self.record.learned(self.client.ahead)
                 self._ends(lab_times.parse_server_time(row.end, self.client.ahead or 0.0))
                 return True

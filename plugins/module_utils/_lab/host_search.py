@@ -179,7 +179,7 @@ def conditions_by_preference(
 
 def find_free_hosts(client: QuadsClient, conditions: Mapping[str, str], end: float) -> list[str]:
     """Return the hosts that meet the conditions and are free from now to ``end`` (epoch seconds, UTC)."""
-    answers = [client.available(query) for query in availability_queries(conditions, end, client.ahead or 0.0)]
+    answers = [client.free_host_names(query) for query in availability_queries(conditions, end, client.ahead or 0.0)]
     return [name for name in answers[0] if all(name in names for names in answers[1:])]
 
 
@@ -212,7 +212,7 @@ def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) 
     ]
     if not any(wanted):
         return ""
-    known = client.models()
+    known = client.host_counts_by_model()
     missing = [
         f"{name}{suggest_similar_name(name, known)}" for name in dict.fromkeys(wanted) if name and name not in known
     ]

@@ -68,7 +68,7 @@ def inventory_url(client: QuadsClient, cloud: str, template: str = "") -> str:
 
 def _fetch_inventory_file(client: QuadsClient, url: str) -> list[InventoryNode]:
     """Read the file. Raises InventoryStale if it does not exist or is invalid."""
-    reply = client.file(url)
+    reply = client.read_web_file(url)
     if reply is None:
         raise quads_errors.InventoryStale(
             f"{url} does not exist (yet): the lab writes it every quarter of an hour, and only if openshift_management "

@@ -206,7 +206,7 @@ def _add_pending_hosts(error: SeatrialError, wait: MachineWait) -> SeatrialError
     """Add the hosts that are not ready to an error's facts; errors of that query are ignored."""
     facts = getattr(error, "facts", {})
     try:
-        wait.client.undisturbed()
+        wait.client.ignore_signals()
         facts["pending_hosts"] = wait.pending_hosts()
     except Exception:
         facts["pending_hosts"] = []

@@ -65,7 +65,7 @@ class Acquisition:
             return self._predict()
         try:
             result = self._completed()
-            self.client.heed_signal()  # until now: after this call nobody gives back what it has acquired
+            self.client.raise_if_interrupted()  # until now: after this call nobody gives back what it has acquired
             return result
         except BaseException as error:
             self._roll_back(error)
@@ -208,7 +208,7 @@ class Acquisition:
             return
         if not self.parts and not self.record.remembers:
             return  # nothing was requested
-        self.client.undisturbed()
+        self.client.ignore_signals()
         try:
             terminate_lease_assignments(self.client, self.spec.lease_id, self.record, self.spec.settle, self.report)
         except Exception as second:

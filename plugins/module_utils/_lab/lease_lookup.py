@@ -44,14 +44,14 @@ def all_tagged(client: QuadsClient, owner: str) -> list[CloudAssignment]:
 
 def current_schedules_of_assignment(client: QuadsClient, assignment: CloudAssignment) -> list[HostSchedule]:
     """Return the current schedules of an assignment."""
-    return [row for row in client.current(cloud=assignment.cloud) if row.assignment_id == assignment.id]
+    return [row for row in client.current_schedules(cloud=assignment.cloud) if row.assignment_id == assignment.id]
 
 
 def hosts_lost_to_others(client: QuadsClient, hosts: Iterable[str], ours: Collection[int]) -> list[str]:
     """Return those of the hosts that an earlier schedule of another tenant has. ``ours``: our assignments."""
     taken = []
     for host in sorted(set(hosts)):
-        row = earliest_active_schedule(client.current(host=host))
+        row = earliest_active_schedule(client.current_schedules(host=host))
         if row is None or row.assignment_id not in ours:
             taken.append(host)
     return taken

@@ -50,7 +50,7 @@ def terminate_lease_assignments(
         active = [assignment for assignment in every if assignment.active]
         for assignment in active:
             report(f"terminating assignment {assignment.id} ({assignment.cloud}) of lease {lease_id}")
-            client.terminate(assignment.id)
+            client.terminate_assignment(assignment.id)
             done.append(assignment.id)
         if active:
             _terminate_until_inactive(client, lease_id, active)
@@ -133,7 +133,7 @@ def _terminate_until_inactive(client: QuadsClient, lease_id: str, ended: list[Cl
         if attempt:
             client.pause(2.0)
         for assignment in left:
-            client.terminate(assignment.id)
+            client.terminate_assignment(assignment.id)
     numbers = ", ".join(str(assignment.id) for assignment in left)
     raise WaitTimeout(f"lease {lease_id}: assignment {numbers} was terminated {TRIES} times and is still active")
 
@@ -155,7 +155,7 @@ def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool,
         )
     if not dry:
         report(f"terminate assignment {number} ({assignment.cloud})")
-        client.terminate(number)
+        client.terminate_assignment(number)
         _terminate_until_inactive(client, assignment.tag.lease_id if assignment.tag else str(number), [assignment])
     return [number]
 

@@ -137,7 +137,7 @@ class MachineWait:
         unvalidated = []
         for part in lease.parts:
             cloud = part.assignment.cloud
-            steps = {row["host"]: row for row in self.client.progress(cloud)}
+            steps = {row["host"]: row for row in self.client.move_progress(cloud)}
             for host in self.client.hosts(("cloud", cloud), ("validated", "false")):
                 name = host["name"]
                 if name in hosts:

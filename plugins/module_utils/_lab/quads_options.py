@@ -17,7 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
 
 from . import host_search, lab_times, lease_file
-from .quads_client import QuadsAccount, QuadsClient, base_url
+from .quads_client import QuadsClient
+from .quads_connection import QuadsAccount, base_url
 from .quads_records import check_lease_id
 
 #: Options of the doc fragment _quads.server.
@@ -97,7 +98,7 @@ def heeding_signals(client: QuadsClient) -> Iterator[None]:
             interrupt.event.wait(max(0.0, seconds))
             interrupt.check()
 
-        client.heed(HttpClock(time.monotonic, time.time, sleep), interrupt.check)
+        client.use_interruptible_clock(HttpClock(time.monotonic, time.time, sleep), interrupt.check)
         yield
 
 

@@ -13,7 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     HttpRequest,
     NoAnswer,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsAccount, QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_connection import QuadsAccount
 
 from quads_simulator import answers
 from quads_simulator.answers import Request

@@ -31,7 +31,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import host_search, lab_inventory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsAccount, QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_connection import QuadsAccount
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSelector
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import CloudAssignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.mlflow_export import (
@@ -166,7 +167,7 @@ def redfish(url: str, _folder: Path) -> Any:
 
 
 def moving(client: QuadsClient) -> Any:
-    return [client.moves(), client.progress("cloud02"), client.models(), client.version()]
+    return [client.moves(), client.move_progress("cloud02"), client.host_counts_by_model(), client.version()]
 
 
 def watch_of(client: Client) -> Any:
@@ -204,7 +205,7 @@ CASES: dict[str, Case] = {
     ),
     "quads lease": (
         {"/assignments/self": ASSIGNMENT, "/schedules": SCHEDULE},
-        quads(lambda client: (client.create({}), client.schedule("cloud02", "h1"))),
+        quads(lambda client: (client.create_assignment_once({}), client.schedule_host_once("cloud02", "h1"))),
     ),
     "opensearch history": (
         {

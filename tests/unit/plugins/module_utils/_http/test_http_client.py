@@ -24,7 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     HttpReply,
     NoAnswer,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsAccount, QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_connection import QuadsAccount
 from scripted_server import RESET, Asked, ScriptedServer, reply
 from servers import tls
 

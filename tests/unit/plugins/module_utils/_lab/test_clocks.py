@@ -61,10 +61,10 @@ def test_an_offset_that_cannot_be_a_zone_is_not_believed(new_lab):
     lab = new_lab(utc_offset=KOLKATA)
     one = lab.client()
     mark = f"lease={LEASE} part=1/1 at=20261120T2359Z"
-    made = one.create({"description": mark, "owner": "joe", "wipe": True})
+    made = one.create_assignment_once({"description": mark, "owner": "joe", "wipe": True})
     lab.simulator.clock.advance(20 * 3600)
     other = client(lab.simulator, Wire(lab.simulator))
-    other.schedule(made.cloud, "s01-h01-000-r640.lab.example.com")
+    other.schedule_host_once(made.cloud, "s01-h01-000-r640.lab.example.com")
     assert looked_up(lab)["utc_offset_known"] is False
 
 

@@ -57,9 +57,9 @@ def test_a_permanent_token_of_newer_servers_is_used_as_it_is(new_lab):
     first = lab.client()
     lab.simulator.access.api_tokens["qat_0"] = first.account.username
     one = client(lab.simulator, lab.wire, password="", api_token="qat_0")
-    made = one.create({"description": "with a token", "owner": "joe", "wipe": True, "ticket": "1"})
+    made = one.create_assignment_once({"description": "with a token", "owner": "joe", "wipe": True, "ticket": "1"})
     lab.simulator.access.expire_all()
-    assert one.terminate(made.id)
+    assert one.terminate_assignment(made.id)
     assert lab.asked("/login") == []
 
 
@@ -174,7 +174,7 @@ def test_one_who_is_interrupted_before_the_first_request_has_nothing_to_wait_for
             raise Interrupted
 
     one = lab.client()
-    one.heed(one.clock, check)
+    one.use_interruptible_clock(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
         Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
@@ -191,7 +191,7 @@ def test_a_request_that_was_noted_and_then_not_sent_is_not_waited_for(lab):
             raise Interrupted
 
     one = lab.client()
-    one.heed(one.clock, check)
+    one.use_interruptible_clock(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
         Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
@@ -221,7 +221,7 @@ def test_one_who_is_interrupted_after_a_request_came_to_nothing_does_not_wait_fo
 
     lab.faults(create_0=Fault(kind))
     one = lab.client()
-    one.heed(one.clock, check)
+    one.use_interruptible_clock(one.clock, check)
     before = lab.simulator.clock.now()
     with pytest.raises(Interrupted):
         Acquisition(one, LeaseSpec.from_params({"lease_id": LEASE, "count": 1}), lab.record, lab.told.append).run()
@@ -322,7 +322,7 @@ def test_a_lease_that_is_ended_while_it_is_taken_is_lost_and_says_so(new_lab, re
 def test_quota_role_and_service_are_told_apart(new_lab):
     lab = new_lab(user_cloud_limit=1)
     other = client(lab.simulator, Wire(lab.simulator))
-    made = other.create({"description": "by hand", "owner": "joe", "wipe": True})
+    made = other.create_assignment_once({"description": "by hand", "owner": "joe", "wipe": True})
     with pytest.raises(quads_errors.QuotaReached, match=r"1 \(cloud02, '\[SSM\] by hand'\)") as caught:
         lab.acquire()
     assert caught.value.facts["active_assignments"] == [made.id]

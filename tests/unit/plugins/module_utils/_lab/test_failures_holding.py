@@ -218,7 +218,7 @@ def test_giving_back_is_repeated_until_the_server_has_done_it(lab):
 
 
 def test_an_assignment_that_is_not_there_is_given_back(lab):
-    assert lab.client().terminate(9999) is False
+    assert lab.client().terminate_assignment(9999) is False
 
 
 def test_a_request_for_a_host_that_comes_after_the_end_holds_nothing(lab):
@@ -266,10 +266,12 @@ def test_a_crashed_run_is_found_by_its_id_and_another_lease_is_not(new_lab):
     lab = new_lab(user_cloud_limit=9)
     lab.acquire()
     other = client(lab.simulator, Wire(lab.simulator))
-    other.create({"description": f"lease={LEASE}x part=1/1 at=20261121T0000Z", "owner": "joe", "wipe": True})
-    other.create({"description": f"about lease={LEASE} of yesterday", "owner": "joe", "wipe": True})
+    other.create_assignment_once(
+        {"description": f"lease={LEASE}x part=1/1 at=20261121T0000Z", "owner": "joe", "wipe": True}
+    )
+    other.create_assignment_once({"description": f"about lease={LEASE} of yesterday", "owner": "joe", "wipe": True})
     twice = f"follows lease={LEASE} part=1/1 at=20261120T0000Z lease=t1121-others part=1/1 at=20261121T0000Z"
-    assert other.create({"description": twice, "owner": "joe", "wipe": True}).id == 4
+    assert other.create_assignment_once({"description": twice, "owner": "joe", "wipe": True}).id == 4
     assert lab.find() == [1]
     assert lab.release() == [1]
     assert lab.active() == [2, 3, 4]
@@ -293,7 +295,7 @@ def test_the_reaper_takes_old_leases_of_ours_and_nothing_else(new_lab):
         ("ann", f"lease=t1121-ofann part=1/1 at={mark}"),
     ):
         one = client(lab.simulator, Wire(lab.simulator), user=f"{owner}@example.com")
-        one.create({"description": text, "owner": owner, "wipe": True})
+        one.create_assignment_once({"description": text, "owner": owner, "wipe": True})
     lab.simulator.clock.advance(13 * 3600)
     lab.acquire()
     assert _reap(lab, keep=("t1121-wanted",), dry=True) == [1]

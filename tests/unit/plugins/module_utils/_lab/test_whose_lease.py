@@ -97,7 +97,7 @@ def test_a_signal_just_after_the_lease_is_recorded_gives_it_back(lab, monkeypatc
         if lab.record.known["state"] == "held":
             raise Told
 
-    one.heed(one.clock, check)
+    one.use_interruptible_clock(one.clock, check)
     monkeypatch.setattr(lab, "client", lambda: one)
     with pytest.raises(Told):
         lab.acquire()
