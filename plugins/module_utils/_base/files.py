@@ -52,8 +52,11 @@ def check_schema(name: str, value: Any) -> None:
         return
     value = to_plain_types(value)
     kind = value.get("type") if isinstance(value, dict) else None
-    error = _best_error(_compiled_schema_validator(name, kind if isinstance(kind, str) else ""), value)
-    if error is not None:
+    validator = _compiled_schema_validator(name, kind if isinstance(kind, str) else "")
+    if not validator.is_valid(value):
+        from jsonschema.exceptions import best_match
+
+        error = best_match(validator.iter_errors(value))
         place = "/".join(str(part) for part in error.absolute_path) or "(top)"
         raise DataError(f"{name}: {place}: {error.message}")
 
@@ -70,12 +73,6 @@ def _compiled_schema_validator(name: str, kind: str) -> Any:
         if line_schema["properties"].get("type", {}).get("const") == kind:
             schema = line_schema
     return jsonschema.Draft202012Validator(schema)
-
-
-def _best_error(validator: Any, value: Any) -> Any:
-    from jsonschema.exceptions import best_match
-
-    return None if validator.is_valid(value) else best_match(validator.iter_errors(value))
 
 
 def mode_by_umask(mode: int) -> int:
@@ -365,16 +362,8 @@ def session_line(
     schema: str, run: str, point: str, clock: MonotonicWallClock, client: int | None = None
 ) -> dict[str, Any]:
     """Return the first line of a process in a file. ``client``: its number, if the load has several."""
-    of = {} if client is None else {"client": client}
-    return {
-        "type": "session",
-        "schema": schema,
-        "run": run,
-        "point": point,
-        "anchor": clock.anchor(),
-        "pid": os.getpid(),
-        **of,
-    }
+    load = {"run": run, "point": point} if client is None else {"run": run, "point": point, "client": client}
+    return {"type": "session", "schema": schema, **load, "anchor": clock.anchor(), "pid": os.getpid()}
 
 
 def read_definitions(

@@ -85,7 +85,7 @@ class SettingsSession:
             return {"only_settings": True, "run_dir": None}
         chosen = self._chosen()
         if not set(chosen) <= interrupted_run.GIVING_BACK:
-            settings_context.refuse_missing_inventories(self.cliargs.get("inventory") or ())
+            cluster_settings.refuse_missing_inventories(self.cliargs.get("inventory") or ())
         if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
             raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
         if "redo" in extra and not run_dir:
@@ -116,8 +116,7 @@ class SettingsSession:
         changed = request.with_layers(*presets, *layers)
         effective = self.context.effective(changed)
         resolve_settings.refuse_heavy(changed, effective.settings)
-        self._read_secrets(effective, [])
-        self._check_secret_entries(effective, False)
+        self._read_secrets(effective, [], False)
         point_attempts.refuse_changed(directory, effective.matrix_values())
         own_files = {path for layer in presets for path in files_of_settings.paths_in_value(layer.values)}
         self._write(directory, effective, changed, own_files)
@@ -297,9 +296,8 @@ class SettingsSession:
         settings = directory / recorded_settings.SETTINGS
         known = self.context
         recorded_settings.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
-        self.say(
-            f"Run {run_record.read_record(directory)['id']} is still running; this is the report of the results so far."
-        )
+        run_id = run_record.read_record(directory)["id"]
+        self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
         return {**self._result(directory, effective, request), "beside": True}
@@ -319,8 +317,7 @@ class SettingsSession:
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
     ) -> settings_preflight.PreflightInput:
         """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
-        self._read_secrets(effective, chosen)
-        self._check_secret_entries(effective, not {"prepare", "test"}.isdisjoint(chosen))
+        self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
         known = self.context
@@ -329,23 +326,20 @@ class SettingsSession:
         checked.check(run_dir)
         return checked
 
-    def _read_secrets(self, effective: EffectiveSettings, chosen: list[str]) -> None:
+    def _read_secrets(self, effective: EffectiveSettings, chosen: list[str], used: bool) -> None:
+        """Read secret settings, and the secrets inside others, for the roles. used: if a phase needs the latter."""
         context = self.context
         self.secrets = read_secret_settings.read_all_secrets(
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
-
-    def _check_secret_entries(self, effective: EffectiveSettings, used: bool) -> None:
-        """Read the secrets inside settings, and keep them for the roles. used: whether a phase needs them."""
         self.entries = secret_entries.check_entries(
-            self.context.catalogue, effective.settings, [point.settings for point in effective.points], used
+            context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
         secret_entries.keep_entries(self.entries)
 
     def _tags(self) -> tuple[list[str], list[str]]:
-        tag_lists = (self.context.variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
-        run, skip = (list(tags or []) for tags in tag_lists)
-        return run, skip
+        variables = self.context.variables
+        return list(variables.get("ansible_run_tags") or []), list(variables.get("ansible_skip_tags") or [])
 
     def _chosen(self) -> list[str]:
         run, skip = self._tags()

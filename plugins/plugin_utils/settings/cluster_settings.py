@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
@@ -82,6 +82,16 @@ def access_settings(
     hosts = variables.get("hostvars") or {}
     run, extra_values = texts(variables), texts(extra)
     return lambda host: AccessSettings(texts(hosts[host]) if host in hosts else texts({}), run, extra_values)
+
+
+def refuse_missing_inventories(sources: Iterable[Any]) -> None:
+    """Raise InputError for an inventory of the command line that is not there: Ansible goes on without it."""
+    from ansible import constants
+
+    for source in sources:
+        named = isinstance(source, str) and "," not in source and source not in constants.DEFAULT_HOST_LIST
+        if named and not Path(source).exists():
+            raise InputError(f"-i {source}: there is no such inventory{nearest_file(Path(source))}")
 
 
 def inventory_values(run_dir: str) -> dict[str, Any]:

@@ -9,14 +9,12 @@ A run and the doctor resolve their settings alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
-    nearest_file,
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
@@ -198,16 +196,6 @@ def extra_layer(extra: Mapping[str, Any], catalogue: Catalogue, words: Mapping[s
         {**with_absolute_paths(values, catalogue), **raw_variable_value(words)},
         file_origins_by_key({**extra, **words}),
     )
-
-
-def refuse_missing_inventories(sources: Iterable[Any]) -> None:
-    """Raise InputError for an inventory of the command line that is not there: Ansible goes on without it."""
-    from ansible import constants
-
-    for source in sources:
-        named = isinstance(source, str) and "," not in source and source not in constants.DEFAULT_HOST_LIST
-        if named and not Path(source).exists():
-            raise InputError(f"-i {source}: there is no such inventory{nearest_file(Path(source))}")
 
 
 def chosen_phases(phases: list[str], run_tags: list[str], skip_tags: list[str]) -> list[str]:

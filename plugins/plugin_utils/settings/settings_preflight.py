@@ -370,19 +370,14 @@ class PreflightInput:
         if self.chosen != ["settings"] and not any(phase in self.chosen for phase in TAKING):
             return []
         targets = self._targets()
-        used = {
-            name
-            for target in targets
-            for name in self.catalogue.settings
-            if provider_by_name(target.provider).uses(name)
-        }
+        used_by = [provider_by_name(target.provider) for target in targets]
         chosen = " and ".join(dict.fromkeys(target.provider for target in targets))
         warnings = []
         for name in (
             name for layer in self.request.layers_of_kind("extra") for name, value in layer.values.items() if value
         ):
             others = [provider.name for provider in PROVIDERS.values() if provider.uses(name)]
-            if others and name not in used:
+            if others and not any(provider.uses(name) for provider in used_by):
                 warnings.append(
                     f"{name} (set by -e) has no effect on which cluster is used: it is for cluster_provider="
                     f"{'|'.join(others)}, and the provider is {chosen}"

@@ -154,7 +154,7 @@ class RequestEngine:
         self._epoll.close()
 
     def _wait(self, schedule: RequestSchedule, moment: int | None, next_tick: int) -> list[tuple[int, int]]:
-        until = next_tick if moment is None or self._is_full() else min(moment, next_tick)
+        until = next_tick if moment is None or len(self.open) >= self.most_open else min(moment, next_tick)
         left = (until - time.monotonic_ns()) / SECOND
         if left > 0 and len(self.open) >= _MANY_OPEN:
             time.sleep(min(left, _COLLECTING))
@@ -174,9 +174,6 @@ class RequestEngine:
         # By its number alone, each client would have few of the servers: with as many clients as servers, one.
         round_, client = divmod(request.conversation, self._clients)
         return self._servers[(round_ + client) % len(self._servers)]
-
-    def _is_full(self) -> bool:
-        return len(self.open) >= self.most_open
 
     def _send_due(self, schedule: RequestSchedule) -> None:
         due: list[InferenceRequest] = []
@@ -338,10 +335,7 @@ class RequestEngine:
             del self.open[request]
             self._send(request, schedule, fresh=True)
             return
-        self._end(request, FAILED, cause, text, schedule)
-
-    def _end(self, request: InferenceRequest, outcome: str, cause: str, text: str, schedule: RequestSchedule) -> None:
-        request.fail(outcome, cause, text, time.monotonic_ns())
+        request.fail(FAILED, cause, text, time.monotonic_ns())
         self._note(request, schedule)
 
     def _note(self, request: InferenceRequest, schedule: RequestSchedule) -> None:
