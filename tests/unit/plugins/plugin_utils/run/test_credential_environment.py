@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import boto3
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
@@ -57,6 +58,7 @@ def test_without_the_credential_or_beside_a_kubeconfig_nothing_changes(
 def test_s3_uses_the_credential_of_amazon_web_services(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"AWS_ACCESS_KEY_ID": "AKIDOFTESTS", "AWS_SECRET_ACCESS_KEY": "k", token: "t"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first client
     client = s3.create_s3_client(s3.S3Location("results"))
     found = client._request_signer._credentials
     assert (found.access_key, found.secret_key, found.token) == ("AKIDOFTESTS", "k", "t")

@@ -14,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
@@ -54,6 +55,7 @@ def test_an_entry_is_found_until_it_is_dropped(tmp_path: Path) -> None:
 )
 def test_an_entry_of_another_form_is_refused(monkeypatch: pytest.MonkeyPatch, content: bytes, words: str) -> None:
     monkeypatch.setattr(s3, "MOST_OBJECT", 100 if len(content) == 101 else s3.MOST_OBJECT)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first client
     with ScriptedServer(lambda _asked: (200, content)) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
