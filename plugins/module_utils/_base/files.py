@@ -16,17 +16,16 @@ import functools
 import hashlib
 import json
 import os
-import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import disk_reserve
 from .clock import MonotonicWallClock
 from .errors import DataError, InputError, OwnershipError, suggest_similar_name
+from .json_text import parse_json
 from .yaml_reader import parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
@@ -163,10 +162,10 @@ def read_yaml(path: str | os.PathLike[str], unsafe: type[str] = str) -> Any:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read one JSON document. Raises DataError naming the file if it is missing or truncated."""
     try:
-        return json.loads(_read_document(path))
+        return parse_json(_read_document(path))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: not readable as JSON: {error}") from error
 
 
@@ -195,26 +194,6 @@ def read_text_begin(path: str | os.PathLike[str], most: int = 1 << 20) -> str:
         return stream.read(most).decode("utf-8", "replace")
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse_constant(text)
-
-
-_decode_without_constants = json.JSONDecoder(parse_constant=_refuse_constant).decode
-_decode_checking_numbers = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
-#: A number that may be too large for a float, as 1e999.
-_LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
-
-
-def decode_finite(raw: bytes) -> Any:
-    """Return a JSON document. Raises ValueError also for NaN, Infinity, and numbers that are too large for a float."""
-    return (_decode_checking_numbers if _LARGE.search(raw) else _decode_without_constants)(raw.decode())
-
-
 def bounded_lines(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield the lines of a file. Raises DataError for one that is too long."""
     while raw := stream.readline(MOST_LINE):
@@ -233,8 +212,8 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             if not raw.endswith(b"\n"):
                 return
             try:
-                record = json.loads(raw)
-            except (ValueError, RecursionError) as error:
+                record = parse_json(raw)
+            except ValueError as error:
                 raise DataError(f"{path}:{number}: not a JSON record: {error}") from error
             yield record
 
@@ -334,7 +313,7 @@ class JsonlAppender:
         """Append records that are JSON text, in one write."""
         if self._validate:
             for row in rows:
-                check_schema(self.schema, json.loads(row))
+                check_schema(self.schema, parse_json(row))
         if rows:
             self._append("\n".join((*rows, "")).encode())
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 #: Objects in one reply.
 PAGE = 250
@@ -60,7 +60,7 @@ class DynamicObjects:
                     _continue=after,
                     _request_timeout=left,
                 )
-                page = json.loads(reply.data)
+                page = parse_json(reply.data)
                 yield [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
                 after = (page.get("metadata") or {}).get("continue")
                 if not after:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     field_at_path,
@@ -63,7 +63,7 @@ def operator_versions(client: Client) -> OperatorVersions | None:
 def component_versions(client: Client) -> dict[str, str]:
     """Return component -> version of a rehearsal cluster, of those that run another release than the one they name."""
     text = _read_optional_value(client, REHEARSAL, "data", "versions")
-    return {str(name): str(version) for name, version in json.loads(text or "{}").items()}
+    return {str(name): str(version) for name, version in parse_json(text or "{}").items()}
 
 
 def operators_from_csvs(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 from .http_transport import (
     ERROR_BYTES,
@@ -225,8 +226,8 @@ class HttpClient:
         """Send a request as send() does and return the document of its answer. Raises AccessError for another one."""
         reply = self.send(method, path, body, **more)
         try:
-            return json.loads(reply.content)
-        except (ValueError, RecursionError) as error:
+            return parse_json(reply.content)
+        except ValueError as error:
             raise AccessError(f"{self.name}: {method} {path.partition('?')[0]}: the answer is not JSON") from error
 
     def download(self, path: str, file: Path) -> str:

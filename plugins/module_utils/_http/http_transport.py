@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
 import re
 import socket
@@ -27,6 +26,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 
 MOST_REDIRECTS = 5
@@ -67,8 +67,8 @@ class HttpReply:
     def body(self) -> Any:
         """The content parsed as JSON, else as text."""
         try:
-            return json.loads(self.content)
-        except (ValueError, RecursionError):
+            return parse_json(self.content)
+        except ValueError:
             return self.text
 
     @property

@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 from . import discovery
 from .connection import (
@@ -166,8 +167,8 @@ class Client:
         if not reply.body:
             return None
         try:
-            return json.loads(reply.body)
-        except (ValueError, RecursionError) as error:
+            return parse_json(reply.body)
+        except ValueError as error:
             raise ApiError(
                 f"{what}: {self.access.server} returned status {reply.status} without JSON", reply.status
             ) from error
@@ -362,9 +363,9 @@ def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:
 def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
     """Return reason and message of a reply with a Status object (or any other body)."""
     try:
-        status = json.loads(reply.body)
+        status = parse_json(reply.body)
         return str(status.get("reason") or ""), str(status.get("message") or "")
-    except (ValueError, RecursionError, AttributeError):
+    except (ValueError, AttributeError):
         return "", reply.body[:300].decode("utf-8", "replace").strip()
 
 
@@ -388,7 +389,7 @@ def refused_credentials(access: ApiServerAccess) -> AccessError:
 def _reply_resource_and_name(reply: ApiReply) -> tuple[str, str]:
     """Return resource and name of the object that a reply with a Status object is about."""
     try:
-        details = json.loads(reply.body)["details"]
+        details = parse_json(reply.body)["details"]
         return str(details.get("kind") or ""), str(details.get("name") or "")
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return "", ""

@@ -27,6 +27,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
 from .connection import ApiReply, ApiServerConnection, request_head
@@ -97,13 +98,13 @@ def _run_exec_plugin(
 
 def _parse_exec_credential(printed: bytes, version: str, what: str) -> ServerCredentials:
     try:
-        document = json.loads(printed)
+        document = parse_json(printed)
         status = document["status"]
         written = document.get("apiVersion")
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         until = status.get("expirationTimestamp")
         expires = datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp() if until else None
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise AccessError(f"{what} printed no ExecCredential with a status") from None
     if written != version:
         raise AccessError(f"{what} returned an ExecCredential of another version than {version}, which its entry names")
@@ -165,8 +166,8 @@ def _authorization_endpoint_of_reply(reply: ApiReply) -> str:
     if reply.status != 200:
         return ""
     try:
-        return str(json.loads(reply.body).get("authorization_endpoint") or "")
-    except (ValueError, RecursionError, AttributeError):
+        return str(parse_json(reply.body).get("authorization_endpoint") or "")
+    except (ValueError, AttributeError):
         return ""
 
 

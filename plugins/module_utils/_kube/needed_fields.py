@@ -16,9 +16,10 @@ reads only the fields of the shape gets the same values in either case.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from typing import Any, TypedDict
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 #: A value of any type, in a shape.
 ANY = None
@@ -36,21 +37,14 @@ def json_decoder_package() -> str:
     return msgspec.__name__
 
 
-def create_document_decoder(shape: Shape | None, plain: Decoder = json.loads) -> Decoder:
+def create_document_decoder(shape: Shape | None, plain: Decoder = parse_json) -> Decoder:
     """Return a function that decodes a document; with None as the shape, the whole document.
 
     It raises ValueError if the document is not JSON or too deeply nested. plain: decodes without msgspec, and what
     msgspec refuses.
     """
-
-    def decode_plainly(text: bytes) -> Any:
-        try:
-            return plain(text)
-        except RecursionError as error:
-            raise ValueError("the JSON document is nested too deeply") from error
-
     if json_decoder_package() == "json":
-        return decode_plainly
+        return plain
     import msgspec
 
     read = msgspec.json.Decoder(Any if shape is None else _type_from_shape(shape)).decode
@@ -59,7 +53,7 @@ def create_document_decoder(shape: Shape | None, plain: Decoder = json.loads) ->
         try:
             return read(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # plain reads lone surrogates
-            return decode_plainly(text)
+            return plain(text)
 
     return decode
 

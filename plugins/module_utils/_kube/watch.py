@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
 from .client import Client, api_error, append_query_to_path
@@ -86,7 +86,7 @@ def watch_events(watch: WatchConnection) -> Iterator[dict[str, Any]]:
     Raises ApiError for an ERROR event (status 410: list again), Broken, AccessError for a line that is no event.
     """
     for _at, line in watch.lines():
-        event = json.loads(line)
+        event = parse_json(line)
         with expect_documented_form("a line of a watch", event):
             if event["type"] == "ERROR":
                 raise error_from_watch_event(event)

@@ -11,7 +11,6 @@ then identified by client and boot, and every time that is read belongs to one o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_finite_json, parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 
 #: A line that contains this is an event; the few others are read in a first pass.
@@ -137,7 +137,7 @@ def read_json_lines(
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
-    decode = needed_fields.create_document_decoder(None, files.decode_finite if finite else json.loads)
+    decode = needed_fields.create_document_decoder(None, parse_finite_json if finite else parse_json)
     with files.open_regular_file(path) as stream:
         for raw in files.bounded_lines(stream, path):
             if events is not None and (_EVENT in raw) is not events:

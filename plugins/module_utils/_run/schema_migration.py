@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.schema_catalogue import SCHEMAS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
     NO_HISTORY,
@@ -142,8 +142,8 @@ def _schemas_named_in_file(path: Path) -> Iterator[str]:
     with files.open_regular_file(path) as stream:
         for raw, _number in zip(files.bounded_lines(stream, path), range(5), strict=False):
             try:
-                record = json.loads(raw)
-            except (ValueError, RecursionError):
+                record = parse_json(raw)
+            except ValueError:
                 return
             if isinstance(record, dict) and "schema" in record:
                 yield str(record["schema"])

@@ -10,7 +10,6 @@ them without a copy.
 from __future__ import annotations
 
 import csv
-import json
 import os
 from array import array
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import csv_cell, csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 
@@ -237,7 +237,7 @@ def read_timeline_jsonl(path: Path) -> TimelineTable:
         raise DataError(f"{path}: no such file; stage timeline of module results writes it")
     try:
         return _read_timeline_jsonl(path)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"
         raise DataError(f"{path}: not as perfscale.seatrial writes it ({why}); write the timeline again") from error
 
@@ -270,8 +270,8 @@ def _read_timeline_jsonl(path: Path) -> TimelineTable:
 
 def _parse_timeline_header(path: Path, raw: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        header = parse_json(raw)
+    except ValueError as error:
         raise DataError(f"{path}:1: not a JSON record; write the timeline again") from error
     schema = header.pop("schema", None)
     if header.pop("type", None) != "header" or schema != "timeline/1":

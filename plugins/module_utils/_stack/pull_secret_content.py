@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
@@ -18,8 +19,8 @@ _SPACE = " \t\r\n"
 def parse_registry_credentials(text: str, what: str) -> dict[str, Any]:
     """Return the credentials by registry. what: named in errors, which never quote the text. Raises InputError."""
     try:
-        credentials = json.loads(text)["auths"]
-    except (ValueError, RecursionError, TypeError, KeyError):
+        credentials = parse_json(text)["auths"]
+    except (ValueError, TypeError, KeyError):
         credentials = None
     if not isinstance(credentials, dict):
         raise InputError(f"{what} is not a dockerconfigjson: it must be JSON with a dictionary auths")

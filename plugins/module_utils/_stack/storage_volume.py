@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
@@ -106,8 +107,8 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     annotations = claim["metadata"].get("annotations") or {}
     labels = claim["metadata"].get("labels") or {}
     try:
-        content = dict(json.loads(annotations.get(CONTENT, "{}")))
-    except (ValueError, RecursionError):
+        content = dict(parse_json(annotations.get(CONTENT, "{}")))
+    except ValueError:
         return {}
     return {
         name: dict(record)

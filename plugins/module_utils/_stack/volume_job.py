@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
@@ -196,8 +197,8 @@ def _parse_log_events(log: str) -> list[Event]:
     events = []
     for line in log.splitlines():
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = parse_json(line)
+        except ValueError:
             continue
         if isinstance(event, dict) and "event" in event:
             events.append(event)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -30,6 +29,7 @@ from typing import Any, NoReturn
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import VERDICT
@@ -252,8 +252,8 @@ def _record_received_signals() -> Iterator[list[str]]:
 
 def _read_session_file(place: Path) -> dict[str, Any]:
     try:
-        session = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        session = parse_json(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
     return session if isinstance(session, dict) else {}
 

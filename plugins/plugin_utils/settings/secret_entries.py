@@ -23,6 +23,7 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 
@@ -169,7 +170,7 @@ def _kept_file() -> Path:
 
 def _read_kept() -> dict[str, dict[str, str]]:
     path = _kept_file()
-    kept: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept: dict[str, dict[str, str]] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
     return kept
 
 

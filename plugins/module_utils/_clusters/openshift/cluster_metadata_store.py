@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     InputError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
 
@@ -53,8 +54,8 @@ def read_cluster_entry(store: str, name: str) -> dict[str, Any]:
             except connection.exceptions.NoSuchKey as error:
                 raise _unknown_cluster_error(store, name) from error
         try:
-            document = json.loads(content)
-        except (ValueError, RecursionError) as error:
+            document = parse_json(content)
+        except ValueError as error:
             raise DataError(f"cluster_metadata_store {store}: the entry of {name} is not JSON") from error
         return _checked_entry(store, name, document)
     path = Path(store).expanduser() / f"{_check_cluster_name(name)}.json"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 
@@ -88,8 +88,8 @@ WITHOUT_PROGRAM = ("absent",)
 def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the documents by file name, and the module's results. Raises InputError."""
     try:
-        auths = json.loads(params["pull_secret"])["auths"]
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        auths = parse_json(params["pull_secret"])["auths"]
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'") from error
     if not isinstance(auths, dict):
         raise InputError("cluster_pull_secret is not a pull secret: JSON with a dictionary 'auths'")

@@ -26,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 CLUSTERS = "/api/clusters_mgmt/v1/clusters"
 PROPERTY = "seatrial_run"
@@ -226,8 +227,8 @@ class ManagedClusterTools:
     def _ocm(self, *words: str) -> dict[str, Any]:
         output = self._call("ocm", list(words), 120)
         try:
-            return dict(json.loads(output)) if output.strip() else {}
-        except (ValueError, RecursionError) as error:
+            return dict(parse_json(output)) if output.strip() else {}
+        except ValueError as error:
             raise ProcessError(f"ocm {' '.join(words[:2])} printed no JSON: {output[:200]}") from error
 
     def _call(self, program: str, words: list[str], timeout: float) -> str:

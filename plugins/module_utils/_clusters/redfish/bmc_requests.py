@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_fo
     expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     HttpClient,
     HttpClock,
@@ -79,8 +79,8 @@ class BmcRequests:
         """Return the document at ``path`` and its ETag ("" without one)."""
         reply = self._send("GET", path)
         try:
-            document = json.loads(reply.content)
-        except (ValueError, RecursionError) as error:
+            document = parse_json(reply.content)
+        except ValueError as error:
             raise AccessError(f"GET {path}: {error}") from error
         return _checked_resource(f"GET {path}", document), reply.headers.get("etag", "")
 
@@ -130,9 +130,9 @@ def _checked_resource(what: str, document: Any) -> dict[str, Any]:
 def _error_response_message(body: str) -> str:
     """Return the message of an error response, "" if it has none."""
     try:
-        error = json.loads(body)["error"]
+        error = parse_json(body)["error"]
         details = error.get("@Message.ExtendedInfo") or []
         texts = [detail.get("Message") for detail in ([details] if isinstance(details, dict) else details)]
         return "; ".join(str(text) for text in texts if text) or str(error.get("message") or "")
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ""

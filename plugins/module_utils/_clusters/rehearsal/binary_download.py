@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 from pathlib import Path
@@ -18,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
@@ -168,9 +168,9 @@ def find_file_checksum(name: str, text: str, url: str) -> str:
     digest = ""
     if text.lstrip().startswith("{"):
         try:
-            assets = json.loads(text)["assets"]
+            assets = parse_json(text)["assets"]
             digest = next(str(asset["digest"]) for asset in assets if asset["name"] == name).removeprefix("sha256:")
-        except (ValueError, RecursionError, KeyError, TypeError, StopIteration):
+        except (ValueError, KeyError, TypeError, StopIteration):
             pass
     else:
         lines = [line.split() for line in text.splitlines() if line.strip()]

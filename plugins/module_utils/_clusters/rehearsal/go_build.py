@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from .component_spec import CrdSource, RehearsalComponent
@@ -169,7 +169,7 @@ def check_room(components: list[RehearsalComponent], cache: Path, say: Say) -> N
 
 def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
     text = run_go(toolchain, ["env", "-json", "GOCACHE", "GOMODCACHE"], folder, lambda _line: None, "go env", 60)
-    return dict(json.loads(text))
+    return dict(parse_json(text))
 
 
 def _is_warm(component: RehearsalComponent, modules: str) -> bool:

@@ -10,7 +10,6 @@ one from PyPI has its caches in ours.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -28,6 +27,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
@@ -258,6 +258,6 @@ def download_module(toolchain: Toolchain, module: str, version: str, say: Say) -
         name = f"{module}@{version}"
         text = run_go(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
     try:
-        return dict(json.loads(text))
-    except (ValueError, RecursionError) as error:
+        return dict(parse_json(text))
+    except ValueError as error:
         raise ProcessError(f"go mod download of {name} returned no JSON: {text[:200]}") from error

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Self
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
@@ -265,12 +265,12 @@ def _read_prompts(path: str) -> list[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n") if path else []  # JSON may contain U+2028
         for number, line in enumerate(lines, 1):
-            text = json.loads(line)["prompt"] if line.startswith("{") else line.strip()
+            text = parse_json(line)["prompt"] if line.startswith("{") else line.strip()
             _require(isinstance(text, str), "prompts_file", f"{path}, line {number}: prompt is not a text")
             prompts += [text] if text.strip() else []
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"prompts_file: {path} can't be read: {error}", setting="prompts_file") from error
-    except (ValueError, RecursionError, KeyError) as error:
+    except (ValueError, KeyError) as error:
         text = f"{path}, line {number}: not a JSON object with prompt"
         raise InputError(text, setting="prompts_file") from error
     _require(bool(prompts) or not path, "prompts_file", f"prompts_file: {path} contains no prompt")

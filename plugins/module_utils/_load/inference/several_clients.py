@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
     ENDING,
@@ -66,7 +67,7 @@ class _ClientProcess:
         while select.select([self.reports], [], [], 0)[0] and (data := os.read(self.reports, 1 << 16)):
             *lines, self.text = (self.text + data).split(b"\n")
             if lines:
-                self.report = ClientReport.from_record(json.loads(lines[-1]))
+                self.report = ClientReport.from_record(parse_json(lines[-1]))
 
     def close(self) -> None:
         """Close the pipes."""

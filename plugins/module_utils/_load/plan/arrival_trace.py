@@ -9,12 +9,12 @@ is used), or JSON lines, each a number or an object with these keys. Other colum
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def _parse_json_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArr
     rows = []
     for number, line in lines:
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            entry = parse_json(line)
+        except ValueError as error:
             raise InputError(f"{where}, line {number}: not JSON: {error}") from error
         if not isinstance(entry, dict):
             entry = {"offset": entry}

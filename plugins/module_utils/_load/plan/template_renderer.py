@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
@@ -303,7 +304,7 @@ def _parse_limited_yaml(text: Any) -> Any:
 
 def yaml_json(value: Any) -> str:
     """Return ``value`` as JSON that is also YAML, which does not permit surrogate pairs of escapes."""
-    return _PAIR.sub(lambda pair: json.loads(f'"{pair.group()}"'), json.dumps(value))
+    return _PAIR.sub(lambda pair: parse_json(f'"{pair.group()}"'), json.dumps(value))
 
 
 def _encode_manifest_json(manifest: dict[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -118,7 +119,7 @@ class WorkloadDocument:
 
     def manifest(self, index: int) -> dict[str, Any]:
         """Return the object."""
-        return json.loads(self.body(index))
+        return parse_json(self.body(index))
 
 
 @dataclass

@@ -9,7 +9,6 @@ state of the clients is in their ConfigMaps and in the status of their Job.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
@@ -67,12 +67,12 @@ class ClientState:
         data = stored.get("data") or {}
         return cls(
             state=data.get("state", ""),
-            lines=tuple(json.loads(data.get("lines", "[]"))),
+            lines=tuple(parse_json(data.get("lines", "[]"))),
             count=int(data.get("count", 0)),
-            counts=json.loads(data.get("counts", "{}")),
+            counts=parse_json(data.get("counts", "{}")),
             beat=data.get("beat", ""),
-            result=json.loads(data["result"]) if "result" in data else None,
-            holds=json.loads(data.get("holds", '""')),
+            result=parse_json(data["result"]) if "result" in data else None,
+            holds=parse_json(data.get("holds", '""')),
         )
 
     @property

@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
@@ -145,7 +146,7 @@ class ClientInPod:
 
     def run(self, config_dir: Path, work: Path, ours: str) -> int:
         """Run the load, and report its end unless it has to be continued; return the exit code. ours: a kubeconfig."""
-        asked = json.loads(gzip.decompress((config_dir / REQUEST).read_bytes()))
+        asked = parse_json(gzip.decompress((config_dir / REQUEST).read_bytes()))
         request, target = asked["request"], config_dir / KUBECONFIG
         config = target.read_text(encoding="utf-8") if target.exists() else ours
         directory = detached_load.LoadDirectory(work / "loads", request["run_id"], request["point"])

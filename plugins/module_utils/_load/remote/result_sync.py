@@ -29,6 +29,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -285,7 +286,7 @@ def fetch_results(client: Client, namespace: str, name: str, folder: Path) -> di
     head = client.get(CONFIG_MAP, f"{name}-files", namespace)
     if head is None:
         raise DataError(f"ConfigMap {namespace}/{name}-files with the files of the load was deleted")
-    index: dict[str, Any] = json.loads((head.get("data") or {}).get(_INDEX, "{}"))
+    index: dict[str, Any] = parse_json((head.get("data") or {}).get(_INDEX, "{}"))
     folder.mkdir(parents=True, exist_ok=True)
     for file, entry in index.items():
         if file not in FILES:

@@ -32,6 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     ProcessError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -65,7 +66,7 @@ def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]
     done: list[tuple[Path, Path]] = []
     try:
         with gzip.open(archive, "rb") as stream:
-            manifest = json.loads(stream.readline())
+            manifest = parse_json(stream.readline())
             outcome = dict(manifest["outcome"])
             for file in manifest["files"]:
                 path = target(file["kind"], Path(file["name"]).name)
@@ -75,7 +76,7 @@ def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]
                 _copy_archive_entry(stream, file, aside)
             if stream.read(1):
                 raise DataError("it is longer than its manifest says")
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError, KeyError, DataError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, DataError) as error:
         for aside, _path in done:
             aside.unlink(missing_ok=True)
         if isinstance(error, FileNotFoundError):

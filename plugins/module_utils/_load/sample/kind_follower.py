@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
@@ -153,8 +153,8 @@ class KindFollower(SignalBlockingThread):
         try:
             event = self._decode(line)
             version = "" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
-            error = error_from_watch_event(json.loads(line)) if event["type"] == "ERROR" else None
-        except (LookupError, TypeError, ValueError, RecursionError):
+            error = error_from_watch_event(parse_json(line)) if event["type"] == "ERROR" else None
+        except (LookupError, TypeError, ValueError):
             error = ApiError(f"watch {self.kind.kind}: {self._client.access.server} sent a line that is no event")
         if error is not None:
             self._error = error

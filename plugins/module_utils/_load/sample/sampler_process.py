@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import fork_reporting_process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
     ENDING,
@@ -76,7 +77,7 @@ class SamplerProcess:
             return False
         *lines, self._pending = (self._pending + data).split(b"\n")
         for line in lines:
-            message = json.loads(line)
+            message = parse_json(line)
             if "error" in message:
                 raise ProcessError(f"the sampler failed: {message['error']}")
             self.watching = self.watching or bool(message.get("watching"))

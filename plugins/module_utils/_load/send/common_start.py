@@ -10,7 +10,6 @@ starts therefore differ by the times of delivery, and the resourceVersion of the
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ApiError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
@@ -113,7 +113,7 @@ class CommonStart:
                     return
                 self._watch = WatchConnection(self._client, LEASE, version, self._namespace, field_selector=fields)
                 for at, line in self._watch.lines():
-                    if json.loads(line)["type"] == "ADDED":
+                    if parse_json(line)["type"] == "ADDED":
                         self._received = at
                         return
             except (ApiError, AccessError, Broken):

@@ -10,7 +10,6 @@ ledger needs are cut out of the reply without decoding it, because this is done 
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
     refused_credentials,
     reply_reason_and_message,
@@ -48,7 +48,7 @@ def parse_uid_and_version(body: bytes) -> tuple[str | None, str | None]:
         uid, version = exact_text(body, b'"uid":"'), exact_text(body, b'"resourceVersion":"')
         if uid and version:
             return uid, version
-    metadata = json.loads(body).get("metadata") or {}
+    metadata = parse_json(body).get("metadata") or {}
     return metadata.get("uid"), metadata.get("resourceVersion")
 
 
@@ -242,7 +242,7 @@ class ObjectSender:
             self._pause_or_give_up(attempt, error, last)
             return RETRY
         if reply.status == 200:
-            metadata = json.loads(reply.body)["metadata"]
+            metadata = parse_json(reply.body)["metadata"]
             labels = metadata.get("labels") or {}
             ours = run_labels.workload_labels(self.settings.run, self.settings.point, attempt.index)
             if all(labels.get(key) == value for key, value in ours.items()):

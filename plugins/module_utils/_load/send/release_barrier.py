@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     ApiReply,
@@ -299,5 +300,5 @@ class WorkloadReleaser(RequestThread):
         status = reply.status if reply is not None else 0
         row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
         if reply is not None and status == ledger.RELEASED:
-            row["resource_version"] = json.loads(reply.body)["metadata"]["resourceVersion"]
+            row["resource_version"] = parse_json(reply.body)["metadata"]["resourceVersion"]
         self._record(row, due, sent, answered)

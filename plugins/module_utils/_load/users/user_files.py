@@ -10,7 +10,6 @@ of a container, and the files in ConfigMaps or in an object (user_uploads).
 from __future__ import annotations
 
 import copy
-import json
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     DataError,
     InputError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
@@ -149,8 +149,8 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
 def _parse_helper_report(text: Any) -> dict[str, Any]:
     """Return the report of the helper; empty for anything else, which the command of a user may have left there."""
     try:
-        content = json.loads(text or "")
-    except (ValueError, RecursionError):
+        content = parse_json(text or "")
+    except ValueError:
         return {}
     return content if isinstance(content, dict) and _has_form_of_report(content) else {}
 

@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_fo
     expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limited_pages
@@ -271,8 +272,8 @@ def _uploaded_run(
 def _manifest_files(manifest: bytes, where: str) -> Mapping[str, str]:
     """Return the files of a manifest with their checksums. Raises DataError."""
     try:
-        return {str(file["name"]): str(file["sha256"]) for file in json.loads(manifest)["files"]}
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        return {str(file["name"]): str(file["sha256"]) for file in parse_json(manifest)["files"]}
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{where}: not a manifest of a run") from error
 
 

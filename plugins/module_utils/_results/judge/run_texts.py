@@ -8,7 +8,6 @@ Files of a run may be damaged, or come from elsewhere: what has another form tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.failure_and_answer_schemas import PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
@@ -280,8 +280,8 @@ def _json_objects(path: Path, budget: list[int], having: bytes = b"") -> Iterato
                 if having not in line:
                     continue
                 try:
-                    item = json.loads(line)
-                except (ValueError, RecursionError):
+                    item = parse_json(line)
+                except ValueError:
                     continue
                 if isinstance(item, dict):
                     yield number, item

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -66,8 +66,8 @@ def recorded_machine(ledger: Path) -> dict[str, Any]:
         with open_regular_file(ledger) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
             lines = stream.read().splitlines()
-        last = json.loads(lines[-1])
-    except (OSError, DataError, IndexError, ValueError, RecursionError):
+        last = parse_json(lines[-1])
+    except (OSError, DataError, IndexError, ValueError):
         return {}
     machine = last.get("machine") if isinstance(last, dict) and last.get("type") == "end" else None
     return machine if isinstance(machine, dict) else {}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -22,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
@@ -168,8 +168,8 @@ class PrometheusClient:
 
 def _error_message_of_response(text: str) -> str:
     try:
-        return str(json.loads(text)["error"])
-    except (ValueError, RecursionError, KeyError, TypeError):
+        return str(parse_json(text)["error"])
+    except (ValueError, KeyError, TypeError):
         return text[:200]
 
 

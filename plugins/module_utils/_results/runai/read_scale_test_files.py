@@ -9,13 +9,13 @@ timestamp and are ignored. Workloads that were submitted but not sampled count a
 
 from __future__ import annotations
 
-import json
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
     MOMENTS,
     TimelineTable,
@@ -159,8 +159,8 @@ def _index_rows_by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str
 
 def _read_json_rows(path: Path) -> list[dict[str, Any]]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
+        rows = parse_json(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
         raise DataError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: a list of objects is expected")

@@ -11,7 +11,6 @@ clocks, the log is not used.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
 from .client_clocks import ClientClocks
@@ -72,8 +72,8 @@ def _read_matching_records(paths: Iterable[Path], needle: bytes) -> Iterator[dic
             for raw in stream:
                 if needle in raw:
                     try:
-                        record = json.loads(raw)
-                    except (ValueError, RecursionError):
+                        record = parse_json(raw)
+                    except ValueError:
                         continue
                     if record.get("stage") == "ResponseComplete":
                         yield record

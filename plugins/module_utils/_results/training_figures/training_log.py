@@ -11,7 +11,6 @@ on the program. Units are seconds, bytes, and items per second.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
 import statistics
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 
 Record = Mapping[str, float]
 
@@ -323,7 +323,7 @@ def _parse_dictionaries_in_line(text: str) -> Iterator[dict[Any, Any]]:
     """Yield the dictionaries (Python or JSON) in a line."""
     for match in _DICTIONARY.finditer(text):
         body = match.group()
-        for read in (json.loads, _parse_python_literal):
+        for read in (parse_json, _parse_python_literal):
             try:
                 record = read(body)
             except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 
 #: Seconds of processor time in which the names of the files of a training are searched for checkpoints.
@@ -73,10 +73,10 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
     steps: list[list[float]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             moment = datetime.fromisoformat(_value(row, form.time))
             step = int(_value(row, form.step))
-        except (ValueError, RecursionError, TypeError, KeyError, OverflowError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             continue
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
 
 from .operator_specs import GLOBAL_NAMESPACE, OperatorSpec
@@ -116,8 +116,8 @@ def example_from_csv(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the example of a kind in a ClusterServiceVersion (alm-examples). Raises InputError naming its kinds."""
     text = field_at_path(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
-        examples = [each for each in json.loads(text) if isinstance(each, dict)]
-    except (ValueError, RecursionError) as error:
+        examples = [each for each in parse_json(text) if isinstance(each, dict)]
+    except ValueError as error:
         raise InputError(f"{csv['metadata']['name']}: its alm-examples are not valid JSON: {error}") from error
     for each in examples:
         if each.get("kind") == kind:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
@@ -91,8 +91,8 @@ def _check_secrets(operators: Sequence[OperatorSpec], secrets: Mapping[str, str]
                 f"operators: {operator.package}: catalog_pull_secret '{name}' is missing or empty in pull_secrets"
             )
         try:
-            fits = isinstance(json.loads(secrets[name])["auths"], dict)
-        except (ValueError, RecursionError, TypeError, KeyError):
+            fits = isinstance(parse_json(secrets[name])["auths"], dict)
+        except (ValueError, TypeError, KeyError):
             fits = False
         if not fits:
             raise InputError(

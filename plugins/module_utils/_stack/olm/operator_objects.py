@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
@@ -110,7 +111,7 @@ CREATES = "perfscale.seatrial/operator-creates"
 def created_objects(subscription: Mapping[str, Any]) -> CreatedObjects:
     """Return what the operator of a Subscription creates itself, as recorded when it was installed."""
     text = (field_at_path(dict(subscription), "metadata.annotations") or {}).get(CREATES)
-    return CreatedObjects(**json.loads(text)) if text else CreatedObjects()
+    return CreatedObjects(**parse_json(text)) if text else CreatedObjects()
 
 
 def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:

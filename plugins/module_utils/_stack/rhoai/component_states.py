@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     suggest_similar_name,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
     conditions_by_type,
     field_at_path,
@@ -156,7 +157,7 @@ def note_key(run_id: str) -> str:
 def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
     text = (field_at_path(dict(resource), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
-    return dict(json.loads(text))
+    return dict(parse_json(text))
 
 
 def adding_patch(
