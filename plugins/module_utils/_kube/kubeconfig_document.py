@@ -15,15 +15,18 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
-import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_similar_name,
+)
 
 from . import kubectl_yaml
 
@@ -284,9 +287,11 @@ def find_named_file(where: Path, key: str, name: str, source: str) -> Path:
 
 def read_named_file(path: Path) -> bytes:
     """Return the content of a regular file of at most 1 MiB. Raises OSError: any other one may have no end."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
+    try:
+        stream = files.open_regular_file(path)
+    except DataError as error:
+        raise OSError(errno.EINVAL, "it is not a regular file") from error
+    with stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise OSError(errno.EFBIG, "it has more than 1 MiB")
