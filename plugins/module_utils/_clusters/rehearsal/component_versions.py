@@ -88,7 +88,8 @@ def check_versions_of_others(components: Iterable[RehearsalComponent]) -> None:
             for name, first in component.versions_before.items()
             if name in chosen and _version_numbers(chosen[name].version) >= _version_numbers(first)
         ]
-        for name, version in needed:
+        if needed:
+            name, version = needed[0]
             raise InputError(
                 f"{VERSIONS}: component {component.name} does not work with {name} {chosen[name].version}: it"
                 f" needs {version}. Leave {component.name} out, or give {name} such a version",

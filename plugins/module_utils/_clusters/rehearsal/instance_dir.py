@@ -325,28 +325,28 @@ def _remove_tree(group: Path) -> None:
             continue
 
 
-FILE = "users.json"
+USERS_FILE = "users.json"
 
 
 def record_user(instance: InstancePaths, run: str, pid: int) -> None:
     """Record that ``run``, whose process is ``pid``, uses the instance."""
-    _write(instance, {**live_users(instance), run: ProcessReference.of(pid).record()})
+    _write_users(instance, {**live_users(instance), run: ProcessReference.of(pid).record()})
 
 
 def forget_user(instance: InstancePaths, run: str) -> None:
     """Remove the record of ``run``, if there is one."""
-    _write(instance, {name: process for name, process in live_users(instance).items() if name != run})
+    _write_users(instance, {name: process for name, process in live_users(instance).items() if name != run})
 
 
 def live_users(instance: InstancePaths) -> dict[str, dict[str, int]]:
     """Return the recorded runs whose process lives, the first to come first; none from a damaged file."""
     try:
-        recorded: dict[str, Any] = files.read_json(instance.path / FILE)
+        recorded: dict[str, Any] = files.read_json(instance.path / USERS_FILE)
         return {run: process for run, process in recorded.items() if ProcessReference(**process).lives()}
     except (DataError, AttributeError, TypeError, ValueError):
         return {}
 
 
-def _write(instance: InstancePaths, users: dict[str, dict[str, int]]) -> None:
-    if users or (instance.path / FILE).exists():
-        files.write_json(instance.path / FILE, users)
+def _write_users(instance: InstancePaths, users: dict[str, dict[str, int]]) -> None:
+    if users or (instance.path / USERS_FILE).exists():
+        files.write_json(instance.path / USERS_FILE, users)

@@ -198,13 +198,15 @@ def _expected_ratios(sizes: tuple[int, ...]) -> Array:
     import numpy
 
     logs = numpy.arange(-16.0, 20.0, _LOG_STEP)
-    found = []
+    ratios = []
     for phi in _GRID:
         parts = [_principal_axes(n, phi) for n in sizes]
         squares, products = (numpy.concatenate([part[row] for part in parts]) for row in (0, 1))
         shrunk = 1.0 / (1.0 + 2.0 * numpy.exp(logs)[:, None] * squares)
-        found.append(float((numpy.sqrt(shrunk.prod(axis=1)) * (shrunk @ products) * numpy.exp(logs)).sum() * _LOG_STEP))
-    return numpy.array(found)
+        ratios.append(
+            float((numpy.sqrt(shrunk.prod(axis=1)) * (shrunk @ products) * numpy.exp(logs)).sum() * _LOG_STEP)
+        )
+    return numpy.array(ratios)
 
 
 @lru_cache(maxsize=1024)

@@ -146,7 +146,7 @@ def test_an_instance_that_was_started_by_hand_passes_to_nobody(
 @pytest.mark.parametrize("content", ["{", "[]", '{"run-2": 3}', '{"run-2": {"pid": "x", "ticks": 1}}'])
 def test_a_damaged_record_of_users_keeps_no_instance(data: Path, content: str) -> None:
     instance = made(data, "run-1")
-    (instance.path / instance_dir.FILE).write_text(content)
+    (instance.path / instance_dir.USERS_FILE).write_text(content)
     cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
     assert instance.marker() is None
 
