@@ -341,8 +341,15 @@ def session_line(
     schema: str, run: str, point: str, clock: MonotonicWallClock, client: int | None = None
 ) -> dict[str, Any]:
     """Return the first line of a process in a file. ``client``: its number, if the load has several."""
-    load = {"run": run, "point": point} if client is None else {"run": run, "point": point, "client": client}
-    return {"type": "session", "schema": schema, **load, "anchor": clock.anchor(), "pid": os.getpid()}
+    line = {
+        "type": "session",
+        "schema": schema,
+        "run": run,
+        "point": point,
+        "anchor": clock.anchor(),
+        "pid": os.getpid(),
+    }
+    return line if client is None else {**line, "client": client}
 
 
 def read_definitions(
