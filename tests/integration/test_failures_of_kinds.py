@@ -37,12 +37,13 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "TrainJob that restarts as a whole": ("TrainJob", RESTARTED),
     "LeaderWorkerSet": ("LeaderWorkerSet", {}),
     "Deployment": ("Deployment", {}),
+    "AppWrapper": ("AppWrapper", {}),
 }
 
 
 @pytest.fixture(scope="module")
 def cluster(rehearsal_folder: Path) -> Iterator[support.Rehearsal]:
-    components = ["trainer", "leader-worker-set"]
+    components = ["trainer", "leader-worker-set", "kueue", "appwrapper"]
     with failing_cluster(rehearsal_folder, "failures-of-kinds", components) as found:
         yield found
 
@@ -55,7 +56,7 @@ def test_each_stage_of_a_recovery_meets_the_audit_log(cluster: support.Rehearsal
     pods = {"metadata": {"labels": {}}, "pods": 3, "gpus": 1, "suspend": False, "backoff_limit": 100, "max_restarts": 0}
     options = workload_files.submit_options_with_content(
         {
-            "stages": loaded.watched(),
+            "stages": loaded.watched(workload_kinds.find_wrapped_kind(loaded)),
             "templates": [{"kind": kind, "content": POD, "parameters": {**pods, **parameters}}],
         },
         lambda _where, name: name,
