@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..failures import failure_actions, failure_ledger
-from ..failures.failure_schedule import API_AWAY, PlannedFailure, schedule_failures
+from ..failures.failure_schedule import API_AWAY, OF_CONTROL_PLANE, PlannedFailure, schedule_failures
 from ..plan.workload_plan import PlannedWorkload
 from .load_spec import LoadSpec
 
@@ -39,7 +40,8 @@ def plan_failures(
         The failures in the order of their times.
 
     Raises:
-        InputError: The cluster can't have such failures, or they differ from those of an earlier session.
+        InputError: The cluster can't have such failures, nobody would see what they hit, or they differ from those of
+            an earlier session.
     """
     seed = request.seed or 1
     if say is not None:
@@ -48,6 +50,7 @@ def plan_failures(
     if planned:
         if not (request.lifetime or request.release.get("stage")):  # else the last workload is created when others end
             check_times(request.failures, [workload.offset for workload in workloads], request.timeout)
+        check_pods_are_followed(request.stages, [failure.kind for failure in planned])
         _check_outages(request, planned)
         failure_ledger.check_schedule(request.point_dir, planned, seed)
         failure_actions.check_cluster(client, planned)
@@ -74,6 +77,21 @@ def check_times(failures: Sequence[Mapping[str, Any]], offsets: Sequence[float |
                 f"failures[{place}] ({failure['kind']}): {option} is {last:g} s, and the load is over after {end:g} s,"
                 f" {timeout:g} s (timeout) after its last workload"
             )
+
+
+def check_pods_are_followed(stages: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> None:
+    """Raise InputError for failures that end pods of a load whose pods are not followed: no recovery would be seen.
+
+    Args:
+        stages: Definitions of the kinds that are followed.
+        kinds: Kinds of the failures.
+    """
+    ending = [kind for kind in kinds if kind not in OF_CONTROL_PLANE]
+    if ending and "Pod" not in (followed := [str(definition["kind"]) for definition in stages]):
+        raise InputError(
+            f"failures: {ending[0]} ends pods, but stages follows only {formats.join_with_and(followed)}, so no"
+            " recovery would be seen: add Pod, and for a wrapper the kind that it wraps"
+        )
 
 
 def _check_outages(request: LoadSpec, planned: list[PlannedFailure]) -> None:

@@ -173,11 +173,11 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
 def _spread(sample: DurationSample, confidence: ConfidenceInterval | None) -> str:
     """Return the confidence interval of a figure as text; with too few rows for one, its least and largest value."""
     if confidence is not None and confidence.low is not None and confidence.high is not None:
-        return f"{confidence.low:.0f} to {confidence.high:.0f} s at 95 %"
+        return f"{formats.format_interval_words(confidence.low, confidence.high, 's')} at 95 %"
     if not sample.n:
         return "none was seen"
     number = formats.format_count(sample.n, "recovery", "recoveries")
-    return f"{sample.middle[0]:.0f} to {sample.middle[-1]:.0f} s, {number}"
+    return f"{formats.format_interval_words(sample.middle[0], sample.middle[-1], 's')}, {number}"
 
 
 def _labels_of_answer(failures: PointFailures, chosen: list[Recovery], failure: str) -> dict[str, str]:

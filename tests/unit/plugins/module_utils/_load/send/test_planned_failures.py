@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A failure after the end of the load is refused, if that end is known."""
+"""Failures after the end of the load, and those whose recoveries nobody would see, are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.planned_failures import check_times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.planned_failures import (
+    check_pods_are_followed,
+    check_times,
+)
 
 KILLED = {"kind": "pod_killed", "at": [], "since": 0.0}
 
@@ -30,3 +33,11 @@ def test_a_failure_after_the_end_of_the_load_is_refused(options: dict[str, Any],
 def test_a_failure_before_it_or_in_a_closed_loop_is_none_of_these() -> None:
     check_times([{**KILLED, "at": [182.9]}], [0.0, 3.0], 180.0)
     check_times([{**KILLED, "at": [5000.0]}], [None, None], 180.0)
+
+
+def test_failures_of_pods_that_are_not_followed_are_refused() -> None:
+    wrapper = [{"kind": "AppWrapper"}, {"kind": "Workload"}]
+    with pytest.raises(InputError, match="node_lost ends pods, but stages follows only AppWrapper and Workload, so no"):
+        check_pods_are_followed(wrapper, ["api_away", "node_lost"])
+    check_pods_are_followed(wrapper, ["api_away"])
+    check_pods_are_followed([*wrapper, {"kind": "Pod"}], ["node_lost"])

@@ -90,6 +90,12 @@ def test_many_recoveries_have_a_confidence_interval() -> None:
     assert "s at 95 %" in found["answer"]["text"]
 
 
+def test_the_spread_in_the_answer_contains_the_figure_that_it_is_of() -> None:
+    for number, spread in ((2, "(9.94 s, 2 recoveries)"), (20, "(9.94 s at 95 %)")):
+        found = PointFailures([recovery(place, 9.94) for place in range(number)], {"node_lost": number}, end=400)
+        assert spread in figures(found)["time_to_recover_node_lost"]["answer"]["text"]
+
+
 def test_a_report_leads_with_the_lost_node() -> None:
     seen = [recovery(0, 40), recovery(1, 5, "pod_killed"), recovery(2, 9, "node_drained")]
     names = [name for name, kpi in figures(PointFailures(seen, {}, end=400)).items() if "answer" in kpi]
