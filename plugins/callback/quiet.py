@@ -41,7 +41,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import a
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 
 _DEBUG = add_internal_fqcns(("debug",))
-_RUN_STATE = "perfscale.seatrial.run_state"
+_RUN_STATE = "perfscale.seatrial.record_run_state"
 _FAIL = add_internal_fqcns(("fail",))
 
 

@@ -126,7 +126,7 @@ options:
         type: str
         default: ''
 seealso:
-  - module: perfscale.seatrial.run_state
+  - module: perfscale.seatrial.record_run_state
 """
 
 EXAMPLES = r"""

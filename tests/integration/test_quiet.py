@@ -14,7 +14,7 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - name: Close a run that is gone
-      perfscale.seatrial.run_state:
+      perfscale.seatrial.record_run_state:
         state: closed
       vars:
         run_dir: /no/such/run
@@ -25,7 +25,7 @@ PLAYBOOK = """
         run_dir: "{{ run_parent }}/the run"
 
     - name: Begin phase test
-      perfscale.seatrial.run_state:
+      perfscale.seatrial.record_run_state:
         phase: test
 
     - name: Skip this

@@ -54,7 +54,7 @@ from .terminal_output import ProgressTail
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-OPENS, CLOSES = "perfscale.seatrial.open_run", "perfscale.seatrial.run_state"
+OPENS, CLOSES = "perfscale.seatrial.open_run", "perfscale.seatrial.record_run_state"
 
 #: Phases that acquire or create something.
 TAKING = {"lease", "cluster", "prepare", "test"}

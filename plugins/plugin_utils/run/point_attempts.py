@@ -97,7 +97,7 @@ def decide_next_attempt(
 def next_attempt_module_result(
     run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS
 ) -> dict[str, Any]:
-    """Return the decision as the result of module run_state."""
+    """Return the decision as the result of module record_run_state."""
     decision = decide_next_attempt(run_dir, stop_on_error, words)
     if isinstance(decision, ScheduleFinished):
         return {

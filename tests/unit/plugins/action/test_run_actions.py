@@ -17,8 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.action import (
     doctor,
     open_run,
     openshift_inventory_info,
+    record_run_state,
     rehearsal_cluster,
-    run_state,
     step_directory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -51,7 +51,7 @@ def phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def mark(tmp_path: Path, name: str | None, state: str, error: str | None = None, **variables: Any) -> dict[str, Any]:
     given = {"phase": name, "state": state, "error": error, "cause": "AccessError" if error else None}
-    return action(run_state).act(given, {"run_dir": str(tmp_path), **variables})
+    return action(record_run_state).act(given, {"run_dir": str(tmp_path), **variables})
 
 
 def test_the_start_of_a_phase_ends_the_one_before(tmp_path: Path, phases: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def test_a_failure_in_a_rescue_is_that_of_the_failed_task(tmp_path: Path, phases
     task, result = {"name": "Measure", "action": "x.y.z"}, {"msg": "no nodes", "error": "CapacityError"}
     given = {"phase": None, "state": "failed", "error": None, "cause": None}
     variables: dict[str, Any] = {"run_dir": str(tmp_path), "ansible_failed_task": task, "ansible_failed_result": result}
-    first = action(run_state).act(given, variables)
+    first = action(record_run_state).act(given, variables)
     assert (first["failures"], first["cause"]) == (["Measure: no nodes"], "CapacityError")
     assert (phases["test"]["error"], phases["test"]["cause"]) == ("Measure: no nodes", "CapacityError")
     # A fail task has neither a name that says something nor a class; the fact run_cause has it, for one failure.
@@ -87,9 +87,9 @@ def test_a_failure_in_a_rescue_is_that_of_the_failed_task(tmp_path: Path, phases
         "run_failed": first,
         "run_cause": "LeaseError",
     }
-    second = action(run_state).act(given, variables)
+    second = action(record_run_state).act(given, variables)
     assert (second["failures"], second["cause"]) == (["Measure: no nodes", "no lease"], "LeaseError")
-    assert action(run_state).act(given, {**variables, "run_failed": second})["cause"] == ""
+    assert action(record_run_state).act(given, {**variables, "run_failed": second})["cause"] == ""
 
 
 def test_a_report_beside_another_session_marks_nothing(tmp_path: Path, phases: dict[str, Any]) -> None:
@@ -110,17 +110,19 @@ def test_a_point_notes_its_start_and_its_end(tmp_path: Path) -> None:
     files.write_yaml(place / "point.yml", planned)
     write_settings(tmp_path, place)
     variables = {"run_dir": str(tmp_path)}
-    found = action(run_state).act({"point": "001", "state": "point_started"}, variables)
+    found = action(record_run_state).act({"point": "001", "state": "point_started"}, variables)
     assert found["settings_file"] == str(place / "settings.yml")
     assert files.read_yaml(place / "point.yml")["ended"] is None
-    action(run_state).act({"point": "001", "state": "point_failed", "error": "why", "cause": "LockLost"}, variables)
+    action(record_run_state).act(
+        {"point": "001", "state": "point_failed", "error": "why", "cause": "LockLost"}, variables
+    )
     record = files.read_yaml(place / "point.yml")
     assert (record["schema"], record["attempt"]) == ("point/2", 1), "an earlier version wrote point/1"
     assert (record["status"], record["exit_code"], record["error"]) == ("failed", 1, "why")
     assert record["cause"] == "LockLost"
     assert record["started"] <= record["ended"]
     with pytest.raises(InputError, match="has no point 002"):
-        action(run_state).act({"point": "002", "state": "point_passed", "error": None, "cause": None}, variables)
+        action(record_run_state).act({"point": "002", "state": "point_passed", "error": None, "cause": None}, variables)
 
 
 def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured(tmp_path: Path) -> None:
@@ -132,10 +134,10 @@ def test_a_point_that_is_resumed_loses_the_figures_of_the_part_that_was_measured
     for name in ("kpis.json", "ledger.jsonl"):
         (place / name).write_text("{}")
     given = {"point": "001", "error": None, "cause": None}
-    action(run_state).act({**given, "state": "point_started"}, {"run_dir": str(tmp_path)})
+    action(record_run_state).act({**given, "state": "point_started"}, {"run_dir": str(tmp_path)})
     assert sorted(one.name for one in place.iterdir()) == ["ledger.jsonl", "point.yml", "settings.yml"]
     (place / "kpis.json").write_text("{}")
-    action(run_state).act({**given, "state": "point_passed"}, {"run_dir": str(tmp_path)})
+    action(record_run_state).act({**given, "state": "point_passed"}, {"run_dir": str(tmp_path)})
     assert (place / "kpis.json").exists()
 
 

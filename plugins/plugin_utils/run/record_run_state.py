@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The states of a run that module run_state records: of its phases and points, of its failures, and its end."""
+"""The states of a run that module record_run_state records: of its phases and points, of its failures, and its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINT_STATES = {"point_started": "running", "point_passed": "passed", "point_fai
 
 
 def record_state(run_dir: Path, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
-    """Record a state and return the result of module run_state. arguments: its options."""
+    """Record a state and return the result of module record_run_state. arguments: its options."""
     state = arguments["state"]
     if state == "next_point":
         return _next_point(run_dir, arguments)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: run_state
+module: record_run_state
 short_description: Record what a run does, and decide which point it measures next
 version_added: 1.0.0
 description:
@@ -98,19 +98,19 @@ EXAMPLES = r"""
 - name: Run a phase
   block:
     - name: Begin phase prepare
-      perfscale.seatrial.run_state:
+      perfscale.seatrial.record_run_state:
         phase: prepare
 
     - name: Prepare
       ansible.builtin.include_tasks: prepare.yml
   rescue:
     - name: Record the failure
-      perfscale.seatrial.run_state:
+      perfscale.seatrial.record_run_state:
         state: failed
       register: run_failed
 
 - name: Close the run
-  perfscale.seatrial.run_state:
+  perfscale.seatrial.record_run_state:
     state: closed
     failures: "{{ run_failed.failures | default([]) }}"
 """

@@ -10,14 +10,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_state import POINT_STATES, record_state
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.record_run_state import POINT_STATES, record_state
 
 VERDICTS = ["improvement", "inconclusive", "invalid", "regression", "error"]
 STATES = ["started", "skipped", "failed", "next_point", *POINT_STATES, "settled", "closed"]
 
 
 class ActionModule(SeatrialAction):
-    """See the documentation of module run_state."""
+    """See the documentation of module record_run_state."""
 
     ARGUMENTS = {
         "state": {"type": "str", "choices": STATES, "default": "started"},
