@@ -63,10 +63,10 @@ def real_node_lacks() -> str:
     """Return why this machine can't run a real node with limits, "" if it can."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        packaged_programs as packages,
-    )
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        unpack_packages as packages,
+    )
 
     if os.geteuid() != 0 or not packages.has_apt():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"

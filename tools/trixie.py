@@ -57,7 +57,7 @@ def mirror() -> list[str]:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        packaged_programs as packages,
+        unpack_packages as packages,
     )
 
     try:

@@ -12,7 +12,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs, settings_context
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements, settings_context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import absolute_path
 
 
@@ -43,14 +43,14 @@ class ActionModule(InPlaceAction):
         _validation, params = self.validate_argument_spec(self.ARGUMENTS)
         project, directory, phases = params["project"], params.pop("run_dir"), params["phases"]
         if directory:
-            phases = doctor_needs.phases_with_a_cluster(phases, task_vars)
-        documents = doctor_needs.read_doctor_files(project, required=not directory)
+            phases = cluster_requirements.phases_with_a_cluster(phases, task_vars)
+        documents = cluster_requirements.read_doctor_files(project, required=not directory)
         if directory:
-            run = doctor_needs.ExaminedRun.read(Path(directory), task_vars, self._templar)
+            run = cluster_requirements.ExaminedRun.read(Path(directory), task_vars, self._templar)
         else:
             extra = load_extra_vars(self._loader)
-            run = doctor_needs.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
-        needs = doctor_needs.requirements_to_check(documents, run, phases, self._find_needle, project)
+            run = cluster_requirements.ExaminedRun.resolve(project, task_vars, extra, self._loader, self._templar)
+        needs = cluster_requirements.requirements_to_check(documents, run, phases, self._find_needle, project)
         paths = {name: absolute_path(params[name]) for name in ("kubeconfig", "rbac_file")}
         needs.update({"nodes": []} if params.get("nodes_made") else {})
         requirements = settings_context.raw_variable_value({**needs, "others": not directory})

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    doctor_needs,
+    cluster_requirements,
     point_loads,
     project_role,
     workload_kinds,
@@ -42,6 +42,6 @@ class ActionModule(ProgressAction):
         if not task_vars.get("run_dir") or not task_vars.get("run_role"):
             return []
         directory, name = (Path(str(self._templar.template(task_vars[key]))) for key in ("run_dir", "run_role"))
-        run = doctor_needs.ExaminedRun.read(directory, task_vars, self._templar)
+        run = cluster_requirements.ExaminedRun.read(directory, task_vars, self._templar)
         role = project_role.find_role(str(name)).folder
         return point_loads.components_of_kinds(role, list(run.points.values()) or [run.settings], run.render)

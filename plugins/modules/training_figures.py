@@ -129,14 +129,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
+    steps_and_checkpoints,
     training_log,
     training_rows,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_progress import (
-    ProgressFormat,
 )
 
 
@@ -177,7 +175,7 @@ def main() -> None:
                 params["simulated"],
                 params["real_nodes"],
                 settings,
-                ProgressFormat.of(params["progress"]),
+                steps_and_checkpoints.ProgressFormat.of(params["progress"]),
             )
         text = training_rows.format_summary_sentence(rows)
         if rows:

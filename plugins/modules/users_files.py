@@ -18,7 +18,7 @@ extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
-  - perfscale.seatrial._s3_collection
+  - perfscale.seatrial._s3_pod_files
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step_directory
 attributes:

@@ -25,7 +25,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
-  - perfscale.seatrial._s3_collection
+  - perfscale.seatrial._s3_pod_files
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step_directory
   - perfscale.seatrial._step_directory.progress

@@ -14,7 +14,7 @@ from pathlib import Path
 import drive_workload
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import OF_PODS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     failure_recoveries,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     go_toolchain,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool

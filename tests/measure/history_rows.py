@@ -16,7 +16,7 @@ import numpy
 import synthetic_series
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import judge_history
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import KpiSeries, RunValue
 from synthetic_series import Array
 
 KPIS, OLD = 20, 20

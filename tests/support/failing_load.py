@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     instance_processes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
     failure_recoveries,
     timeline_builder,

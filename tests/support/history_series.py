@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import KpiSeries, RunValue
 
 NOISE = 0.05
 

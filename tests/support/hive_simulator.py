@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "hive.openshift.io/claim"

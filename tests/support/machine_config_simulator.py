@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.registry_access import (
     NAME,

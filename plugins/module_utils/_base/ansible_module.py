@@ -53,7 +53,7 @@ PROMETHEUS: dict[str, Any] = {
 #: Of modules that speak to a server over HTTPS (fragment _export.ca_file).
 CA_FILE: dict[str, Any] = {"ca_file": {"type": "path"}}
 
-#: How to reach an S3 server (fragments _export.s3, _history and _s3_collection).
+#: How to reach an S3 server (fragments _export.s3, _history and _s3_pod_files).
 S3_SERVER: dict[str, Any] = {
     "endpoint": {"type": "str", "default": ""},
     "region": {"type": "str", "default": "us-east-1"},
@@ -61,7 +61,7 @@ S3_SERVER: dict[str, Any] = {
     "secret_key": {"type": "str", "default": "", "no_log": True},
 }
 
-#: Of modules that collect files of pods through an S3 server (fragment _s3_collection).
+#: Of modules that collect files of pods through an S3 server (fragment _s3_pod_files).
 COLLECT_S3: dict[str, Any] = {
     "collect_s3": {"type": "dict", "default": {}, "options": {"url": {"type": "str", "default": ""}, **S3_SERVER}},
     **CA_FILE,

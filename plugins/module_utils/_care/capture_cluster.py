@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import event_time, field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import event_time, field_at_path
 
 from . import capture_contents, dynamic_objects
 from .capture_contents import CaptureFiles

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_na
     mask_assignments,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
     format_object_title,

@@ -17,7 +17,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_scheduling, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    is_condition_true,
+    label_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
 
 from . import load_estimate

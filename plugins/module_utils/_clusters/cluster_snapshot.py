@@ -20,7 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    field_at_path,
+    label_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import node_allocatable_amount
 
 from . import describe_cluster

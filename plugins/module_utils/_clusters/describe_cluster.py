@@ -22,12 +22,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
     is_condition_true,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 
 _V1ALPHA1 = "operators.coreos.com/v1alpha1"
 #: OLM copies each ClusterServiceVersion to the namespaces that its operator serves; copies have this label.

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import checked_object
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import checked_object
 
 from .http_client import HttpClient, HttpPolicy
 from .http_transport import HttpRefused, basic_authorization_header, check_address, without_secrets

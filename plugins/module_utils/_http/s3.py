@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
     InputError,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+    expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 

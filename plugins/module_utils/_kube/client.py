@@ -14,10 +14,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
-    checked_objects,
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -25,6 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+    checked_objects,
+    expect_documented_form,
+)
 
 from . import discovery
 from .connection import (

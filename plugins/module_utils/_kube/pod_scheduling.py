@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
 from .client import Client
-from .fields import field_at_path
+from .object_accessors import field_at_path
 
 
 def why_waiting(pod: Mapping[str, Any]) -> str:

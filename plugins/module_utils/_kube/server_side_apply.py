@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 
 from .client import Client
-from .fields import apply_json_merge_patch, format_object_title
+from .object_accessors import apply_json_merge_patch, format_object_title
 
 #: In place of the content of a Secret, before and after a change.
 HIDDEN, CHANGED = "(hidden)", "(hidden, changed)"

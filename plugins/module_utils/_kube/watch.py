@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
 from .client import Client, api_error, append_query_to_path

@@ -17,8 +17,10 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+    expect_documented_form,
+)
 
 from . import host_search, lab_times, lease_lookup, quads_errors
 from .quads_client import QuadsClient

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     checked_objects,
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpReply,
 )

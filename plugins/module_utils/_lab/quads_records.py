@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     checked_object,
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 from . import lab_times
 

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
-    past_runs,
+    past_run_data,
     repeat_until_decided,
     schedule_log,
 )
@@ -306,7 +306,7 @@ def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> tuple[float | Non
     """
     path = run_dir / "points" / name / "kpis.json"
     try:
-        entry = past_runs.kpis_by_name(files.read_json(path)["kpis"], path).get(kpi)
+        entry = past_run_data.kpis_by_name(files.read_json(path)["kpis"], path).get(kpi)
     except (DataError, OSError):
         return None, None
     return (entry.value, entry.at_least) if entry else (None, None)

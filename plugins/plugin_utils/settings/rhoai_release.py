@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import split_field_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import split_field_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import component_states
 
 from . import project_role

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.doctor_needs import ExaminedRun
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.cluster_requirements import ExaminedRun
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLE = Path(__file__).parents[3] / "roles" / "serving"
@@ -172,7 +172,7 @@ def required(**settings: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"serving_namespace": "llm", **settings}
     examined = ExaminedRun.resolve("serving", given, given, LOADER, Templar(loader=LOADER, variables=given))
     needs = LOADER.load_from_file(str(ROLE / "meta" / "doctor.yml"))
-    return doctor_needs.requirements_to_check([needs], examined, ["test"], lambda _kind, name: name, "serving")
+    return cluster_requirements.requirements_to_check([needs], examined, ["test"], lambda _kind, name: name, "serving")
 
 
 def verbs(needs: dict[str, Any], resource: str) -> set[str]:

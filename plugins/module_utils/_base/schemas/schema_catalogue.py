@@ -14,7 +14,7 @@ from typing import Any
 
 from .cluster_schemas import CLUSTERS
 from .comparison_schemas import COMPARISON
-from .failure_and_answer_schemas import FINDINGS
+from .finding_and_run_answer_schemas import FINDINGS
 from .load_schemas import LOAD
 from .point_schemas import POINT
 from .result_schemas import RESULTS

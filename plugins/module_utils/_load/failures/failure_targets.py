@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
 
 from . import failure_actions, node_health
 from .failure_schedule import (

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
     STRATEGIC_MERGE_PATCH,
     Client,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 
 _NAME = r"(?:[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _CONDITION = re.compile(rf"(?P<type>{_NAME})=(?P<status>True|False|Unknown)")

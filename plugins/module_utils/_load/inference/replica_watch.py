@@ -30,7 +30,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import fork_reporting_process
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, unblock_signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    field_at_path,
+    is_condition_true,
+)
 
 FILE, SCHEMA = "scale.jsonl", "scale/1"
 #: Seconds between the begins of two looks, for one request, and for the first look and the end of the process.

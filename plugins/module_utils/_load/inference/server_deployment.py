@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import server_side_apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
     format_object_title,

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
 
 from .random_draws import draw_number_for_workload
 from .workload_templates import (
@@ -212,9 +212,9 @@ class _WorkloadTemplateRenderer:
 
         text = self._call(compiled.render, values)
         try:
-            manifests = kubectl_yaml.load_objects(text)
+            manifests = kubectl_yaml_reader.load_objects(text)
         except yaml.YAMLError as error:
-            why = kubectl_yaml.describe_yaml_error(error)
+            why = kubectl_yaml_reader.describe_yaml_error(error)
             raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
         return manifests
 

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import conditions_by_type, label_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
     ANY,
     Shape,
     create_document_decoder,
     merge_field_shapes,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    conditions_by_type,
+    label_value,
 )
 
 from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits

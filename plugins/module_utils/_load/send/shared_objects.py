@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import format_object_title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import format_object_title
 
 from ..kinds.stage_definitions import compile_jmespath
 from ..plan.workload_templates import RenderedTemplate

@@ -17,11 +17,11 @@ from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     checked_object,
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
     OpenSearchClient,
     OpenSearchServer,

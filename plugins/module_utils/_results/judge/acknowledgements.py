@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import limits
-from .past_runs import KpiSeries, RunValue
+from .past_run_data import KpiSeries, RunValue
 
 SETTING = "results_acknowledged"
 _KEYS = ("kpi", "since", "until", "ticket")

@@ -25,7 +25,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..kpi.point_labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
 from . import matching, read_past_runs
 from .matching import ComparablePoint, LabelRules, LeftOut
-from .past_runs import KeptRuns, KpiSeries, PastRun, PastValue, RunValue, kpis_by_name, left_out, run_value, versions_of
+from .past_run_data import (
+    KeptRuns,
+    KpiSeries,
+    PastRun,
+    PastValue,
+    RunValue,
+    kpis_by_name,
+    left_out,
+    run_value,
+    versions_of,
+)
 
 #: The source that stands for the index of the settings export_opensearch_*.
 OPENSEARCH = "opensearch"

@@ -30,7 +30,7 @@ from ..statistics.shift_posterior import FigureRuns
 from ..statistics.suite_noise import Shift
 from ..statistics.time_dependence import TimeDependence
 from .history_settings import HistorySettings
-from .past_runs import KpiSeries, RunValue
+from .past_run_data import KpiSeries, RunValue
 
 #: The method, as verdict.json names it.
 METHOD = "posterior of the shift"

@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.failure_and_answer_schemas import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_and_run_answer_schemas import (
     FAULT,
     FINDING,
     PLACES,

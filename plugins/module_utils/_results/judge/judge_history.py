@@ -34,7 +34,7 @@ from ..statistics.group_comparison import further_runs
 from . import acknowledgements, compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
-from .past_runs import KpiSeries, RunValue
+from .past_run_data import KpiSeries, RunValue
 
 #: Larger differences are unknown ones: the noise between two runs that differ by little.
 LARGEST_SHARE = 1e6

@@ -31,7 +31,7 @@ from .history_settings import HEADLINE, HistorySettings
 from .judge_run import is_compared_with_history
 from .matching import UNUSABLE, LabelRules
 from .overall_verdict import INVALID
-from .past_runs import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
+from .past_run_data import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
 
 #: Without history, one run on each side says nothing about the variation between runs.
 TWO_SINGLE_RUNS = (

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.point_labels import ALL_SETTINGS, SETTINGS, FlatLabels, ReadSettings
-from .past_runs import PastPoint, PastRun
+from .past_run_data import PastPoint, PastRun
 
 SIMULATED = "ran.simulated"
 #: A run on real and simulated nodes has measured figures under names that are simulated in others.

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     checked_object,
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limited_pages
@@ -38,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 
 from ..kpi.point_labels import flatten_labels, recorded_labels
 from . import explain_failures
-from .past_runs import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
+from .past_run_data import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
 
 #: Timeout of each request in seconds, and attempts at it: a history is worth less than the time of a run.
 TIMEOUT, ATTEMPTS = 30.0, 2

@@ -23,7 +23,7 @@ from ..statistics.always_valid_interval import AnytimeDifference
 from ..statistics.figure_readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
 from . import limits
 from .limits import KpiLimit
-from .past_runs import WIDTH
+from .past_run_data import WIDTH
 
 Kpi = Mapping[str, Any]
 #: Logarithm of a number beyond any figure.

@@ -16,8 +16,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.failure_and_answer_schemas import PLACES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_and_run_answer_schemas import (
+    PLACES,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 #: Where texts are: errors of phases and points; answers to requests of the load; objects, events, logs of a capture.

@@ -34,7 +34,7 @@ from . import explain_failures, judge_run, limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
-from .past_runs import KeptRuns, PastValue, kpis_by_name, left_out, mean_kpi_of_attempts
+from .past_run_data import KeptRuns, PastValue, kpis_by_name, left_out, mean_kpi_of_attempts
 
 FILE, SCHEMA = "answer.json", "answer/1"
 

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..timeline import failure_recoveries
-from ..timeline.timeline_stages import stages_between
+from ..timeline.stage_order_and_reduction import stages_between
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,
@@ -29,7 +29,7 @@ from .estimators import (
     QuantileEstimate,
     percentile_interval,
 )
-from .request_figures import RequestFigures
+from .request_tokens_and_gaps import RequestFigures
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"

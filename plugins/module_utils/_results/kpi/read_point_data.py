@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ..metrics import metrics_file
 from ..timeline import failure_recoveries, pod_lifetimes
 from .point_data import SCHEDULING, MeasuredPoint, PointData, PointExtras
-from .request_figures import RequestFigures, read_request_figures
+from .request_tokens_and_gaps import RequestFigures, read_request_figures
 
 
 def read_point_data(run: Run, point: Point, warnings: list[str]) -> PointData:

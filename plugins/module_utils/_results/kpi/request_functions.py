@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
 
 from .estimators import BootstrapResampling, DurationSample, parse_quantile
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
-from .request_figures import RequestFigures
+from .request_tokens_and_gaps import RequestFigures
 
 FIRST, LAST = "first_token", "last_token"
 SLO, METRICS_URL = "serving_slo", "serving_metrics_url"

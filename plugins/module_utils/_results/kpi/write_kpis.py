@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
 from . import (
+    autoscaling_functions,
     capacity_functions,
     estimators,
     failure_functions,
@@ -31,7 +32,6 @@ from . import (
     placement_functions,
     request_functions,
     saturation_knee,
-    scale_functions,
     scheduler_functions,
     timeline_functions,
     training_functions,
@@ -67,7 +67,7 @@ REGISTERED = (
     placement_functions,
     request_functions,
     saturation_knee,
-    scale_functions,
+    autoscaling_functions,
     scheduler_functions,
     timeline_functions,
     training_functions,

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
-    checked_object,
-    checked_objects,
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+    checked_object,
+    checked_objects,
+    expect_documented_form,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,

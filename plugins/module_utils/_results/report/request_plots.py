@@ -13,11 +13,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
+from ..kpi.autoscaling_functions import Step, desired_servers, ready_servers, watched_changes
 from ..kpi.estimators import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
 from ..kpi.point_data import ENDED, INTENDED, SENT, NoFigure, PointData
 from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, requests_within_slo
 from ..kpi.saturation_knee import rows_by_step
-from ..kpi.scale_functions import Step, desired_servers, ready_servers, watched_changes
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing
 

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs
 
 from .clocks import RevisionClock, ServerClock, Statement
-from .timeline_stages import StageReducer
+from .stage_order_and_reduction import StageReducer
 
 #: Sources of the times of objects, as header ``dated_by`` of a timeline has them.
 REVISIONS, STATED, RECEIVED, LISTED = "revision clock", "creationTimestamp", "time of receipt", "list"

@@ -20,7 +20,7 @@ from .audit_log import IntervalNarrower
 from .client_clocks import ClientClocks
 from .clocks import parse_resource_version
 from .foreign_load_times import ForeignLoad, SeparateEtcd
-from .timeline_stages import OWN, StageReducer, TimelineStage
+from .stage_order_and_reduction import OWN, StageReducer, TimelineStage
 
 
 @dataclass(slots=True, eq=False)

@@ -36,7 +36,7 @@ from . import audit_log as audit_logs
 from .client_clocks import ClientClocks
 from .foreign_load_times import ForeignLoad
 from .interval_assignment import IntervalAssignment
-from .timeline_stages import ALL, OWN, TimelineStage, stages_from_definitions
+from .stage_order_and_reduction import ALL, OWN, TimelineStage, stages_from_definitions
 from .watch_event_assignment import POD, EventReader, Witness
 
 #: (Latest moments, outcome) of each stage that ends a workload.

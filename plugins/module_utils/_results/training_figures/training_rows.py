@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
 
+from .steps_and_checkpoints import ProgressFormat, read_training_progress, was_restarted
 from .training_log import LogFigures, LogFormat, parse_log_figures
-from .training_progress import ProgressFormat, read_training_progress, was_restarted
 
 #: Seconds of processor time for the figures of a log, of which a gigabyte takes less.
 LOG_LIMIT = 120.0

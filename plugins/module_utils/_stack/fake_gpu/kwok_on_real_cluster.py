@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": run_labels.SIMULATED, "value": "true", "effect": "NoSchedule"}

@@ -20,7 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import is_condition_true, label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    is_condition_true,
+    label_value,
+)
 
 from . import kwok_on_real_cluster, node_status_gpus
 from .fake_gpu_operator import FakeGpuOperatorSpec

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
     format_object_title,
     label_value,

@@ -16,7 +16,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path, format_object_title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    field_at_path,
+    format_object_title,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import operator_objects

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     apply_json_merge_patch,
     conditions_by_type,
     field_at_path,

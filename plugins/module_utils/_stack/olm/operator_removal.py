@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import list_objects_of_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
     format_object_title,
     format_object_titles,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.fields import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 
 READY_OPTIONS: dict[str, Any] = {
     "condition": {"type": "str"},

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements
 
 NO_PHASE = {"ended": None, "seconds": None, "error": None}
 
@@ -214,9 +214,9 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
 
 def test_the_doctor_of_a_run_examines_the_phases_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(doctor_needs.ExaminedRun, "read", lambda *_args: "run")
+    monkeypatch.setattr(cluster_requirements.ExaminedRun, "read", lambda *_args: "run")
     monkeypatch.setattr(
-        doctor_needs,
+        cluster_requirements,
         "requirements_to_check",
         lambda _documents, run, phases, _find, _project: seen.append(phases) or {},
     )

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.new_pr
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    doctor_needs,
+    cluster_requirements,
     preset_definitions,
     project_role,
     settings_catalogue,
@@ -65,7 +65,7 @@ def test_settings_presets_and_requirements_are_those_of_the_role(bench: Path, an
     found = context.effective(context.request())
     assert (found.settings["my_llm_test_count"], found.settings["my_llm_test_gpus"]) == (5, 1)
     assert found.settings["fake_gpu_nodes"] == 2
-    assert doctor_needs.read_doctor_files("me.bench.my_llm_test", required=True)[-1]["workloads"] == ["Job"]
+    assert cluster_requirements.read_doctor_files("me.bench.my_llm_test", required=True)[-1]["workloads"] == ["Job"]
     with pytest.raises(InputError, match="did you mean 'my_llm_test_count'"):
         SettingsContext.of(
             "me.bench.my_llm_test", variables, {"my_llm_test_cuont": 1}, LOADER, Templar(loader=LOADER)

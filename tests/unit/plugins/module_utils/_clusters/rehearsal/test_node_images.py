@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
     node_images,
-    packaged_programs,
+    unpack_packages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
     ImageSpec,
@@ -145,7 +145,7 @@ def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, mon
         node_images.build_missing_images(
             [component(tmp_path, dataclasses.replace(base, disk_gib=1e6))], {}, cache, quiet
         )
-    monkeypatch.setattr(packaged_programs.shutil, "which", lambda *_words, **_more: None)
+    monkeypatch.setattr(unpack_packages.shutil, "which", lambda *_words, **_more: None)
     with pytest.raises(ProcessError, match="takes a machine with apt"):
         node_images.build_missing_images([component(tmp_path, base)], {}, cache, quiet)
     assert list((cache / "rehearsal").iterdir()) == []
@@ -175,7 +175,7 @@ def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
             member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
             member.size = 4 if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(b"text") if member.size else None)
-    packaged_programs.own_by_root(tree, layer)
+    unpack_packages.own_by_root(tree, layer)
     with tarfile.open(layer) as archive:
         found = {one.name: one for one in archive}
         assert archive.extractfile("bin/sh").read() == b"text"  # type: ignore[union-attr]

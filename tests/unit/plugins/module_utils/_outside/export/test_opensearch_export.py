@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import kpis_by_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import kpis_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from scripted_server import ScriptedServer
 

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     collect_history,
     judge_history,
-    past_runs,
+    past_run_data,
     read_past_runs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import (
@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from jsonschema import Draft202012Validator
 from past_run_files import kpi, run_id, write_past_run
@@ -161,7 +161,9 @@ def test_an_attempt_of_a_past_run_that_has_no_finite_value_is_said(tmp_path: Pat
 def test_the_mean_of_attempts_is_that_of_logarithms_within_the_union_of_their_intervals(
     values_: tuple[float | None, ...], mean: float | None
 ) -> None:
-    found = past_runs.mean_kpi_of_attempts([PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)])
+    found = past_run_data.mean_kpi_of_attempts(
+        [PastValue(one, 1.0 + at, 9.0 + at, "s") for at, one in enumerate(values_)]
+    )
     assert found.value == (mean if mean is None else pytest.approx(mean))
     assert (found.low, found.high) == (1.0, 10.0 if mean else 9.0)
 

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     HistoryReading,
     judge_history,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import KpiSeries, RunValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import KpiSeries, RunValue
 from history_series import NOISE, at_least, noisy, series
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

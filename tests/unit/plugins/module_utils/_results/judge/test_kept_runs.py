@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     HistoryRequest,
     RunHistory,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import FILE, KeptRuns
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import FILE, KeptRuns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from past_run_files import run_id, write_past_run
 

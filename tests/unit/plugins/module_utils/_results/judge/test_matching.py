@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import matching
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastPoint, PastRun
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastPoint, PastRun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import ReadSettings
 from hypothesis import given
 from hypothesis import strategies as st

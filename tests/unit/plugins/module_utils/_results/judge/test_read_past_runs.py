@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import read_past_runs
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import PastRun, PastValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastRun, PastValue
 from past_run_files import KPI, run_id, write_past_run
 
 #: Files as version 0.1 wrote them, with kpis/1.

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_runs import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import (
     PastValue,
     RunValue,
     kpis_by_name,

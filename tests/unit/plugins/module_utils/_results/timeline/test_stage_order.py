@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_order_and_reduction import (
     stage_with_ancestors,
     stages_between,
     stages_from_definitions,

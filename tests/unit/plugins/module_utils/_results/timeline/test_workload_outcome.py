@@ -6,14 +6,14 @@ from array import array
 from math import nan
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_builder import (
-    contradict_order,
-    workload_outcome,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_stages import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_order_and_reduction import (
     ALL,
     OWN,
     TimelineStage,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_builder import (
+    contradict_order,
+    workload_outcome,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import SentWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable

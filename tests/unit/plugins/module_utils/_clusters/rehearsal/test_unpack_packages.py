@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_spec,
     component_versions,
     existing_programs,
-    packaged_programs,
+    unpack_packages,
 )
 
 needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb makes the packages of these tests")
@@ -73,14 +73,14 @@ def package(tmp_path: Path, put_apt: Callable[[str], None]) -> Path:
 @needs_dpkg
 def test_a_package_is_unpacked_and_its_version_returned(package: Path, tmp_path: Path) -> None:
     folder = tmp_path / "there"
-    assert packaged_programs.unpack_package("tool", folder, quiet) == "1:2.0-3"
+    assert unpack_packages.unpack_package("tool", folder, quiet) == "1:2.0-3"
     assert [str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()] == ["usr/sbin/tool"]
 
 
 @needs_dpkg
 def test_an_unknown_package_is_an_error_with_the_way_out(package: Path, tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match=r"ended with 100: E: Unable to locate package \(.*apt-get update"):
-        packaged_programs.unpack_package("other", tmp_path / "there", quiet)
+        unpack_packages.unpack_package("other", tmp_path / "there", quiet)
 
 
 @needs_dpkg
@@ -103,20 +103,20 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
 
 def test_the_archive_is_that_of_the_machine(put_apt: Callable[[str], None]) -> None:
     put_apt(APT.format(package="none"))
-    assert packaged_programs.archive_url() == "http://debian.invalid/debian/"
+    assert unpack_packages.archive_url() == "http://debian.invalid/debian/"
 
 
 def test_a_machine_without_a_debian_archive_says_so(put_apt: Callable[[str], None]) -> None:
     put_apt("#!/bin/sh\necho 'Other|Other|http://other.invalid/'\n")
     with pytest.raises(ProcessError, match="no Debian archive"):
-        packaged_programs.archive_url()
+        unpack_packages.archive_url()
 
 
 def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
-        packaged_programs.run_tool(["sleep", "60"], tmp_path, 0.1)
+        unpack_packages.run_tool(["sleep", "60"], tmp_path, 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
-        packaged_programs.run_tool(["/no/such"], tmp_path, 1)
+        unpack_packages.run_tool(["/no/such"], tmp_path, 1)
 
 
 PROGRAM = b"#!/bin/sh\necho proxy\n"

@@ -12,8 +12,8 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import doctor_needs, setting_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.doctor_needs import ExaminedRun
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.cluster_requirements import ExaminedRun
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 COMMON = {
@@ -41,7 +41,7 @@ def run(*points: dict[str, Any], **settings: Any) -> ExaminedRun:
 
 def needs(tmp_path: Path, one: ExaminedRun, phases: list[str]) -> dict[str, Any]:
     (tmp_path / "t.csv").write_text("0\n")
-    return doctor_needs.requirements_to_check(
+    return cluster_requirements.requirements_to_check(
         [COMMON, OWN], one, phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
     )
 
@@ -54,8 +54,8 @@ def test_fine_tuning_needs_secrets_only_if_it_creates_one(environment: dict[str,
     given = {"fine_tuning_environment": environment}
     templar = Templar(loader=loader, variables=given)
     examined = ExaminedRun.resolve("fine_tuning", given, given, loader, templar)
-    documents = doctor_needs.read_doctor_files("fine_tuning", True)
-    needs = doctor_needs.requirements_to_check(
+    documents = cluster_requirements.read_doctor_files("fine_tuning", True)
+    needs = cluster_requirements.requirements_to_check(
         documents, examined, ["prepare"], lambda _kind, name: name, "fine_tuning"
     )
     secrets = [entry for entry in needs["permissions"] if entry["resources"] == ["secrets"]]
@@ -68,7 +68,7 @@ def test_nodes_count_until_the_phase_is_over_that_creates_them(tmp_path: Path) -
     (tmp_path / "t.csv").write_text("0\n")
 
     def counts(*phases: str) -> list[int]:
-        found = doctor_needs.requirements_to_check(
+        found = cluster_requirements.requirements_to_check(
             [COMMON, later], run(), phases, lambda _kind, name: str(tmp_path / name), "fine_tuning"
         )
         return [one["count"] for one in found["nodes"]]
@@ -107,10 +107,10 @@ def test_what_phases_bring_counts_only_if_they_run(tmp_path: Path) -> None:
 
 def test_a_project_without_needs_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"project 'fine_tunin' has no .*did you mean 'fine_tuning'"):
-        doctor_needs.read_doctor_files("fine_tunin", required=True)
+        cluster_requirements.read_doctor_files("fine_tunin", required=True)
     assert (
-        len(doctor_needs.read_doctor_files("fine_tunin", required=False))
-        == len(doctor_needs.read_doctor_files("fine_tuning", True)) - 1
+        len(cluster_requirements.read_doctor_files("fine_tunin", required=False))
+        == len(cluster_requirements.read_doctor_files("fine_tuning", True)) - 1
     )
 
 
@@ -138,7 +138,7 @@ def test_the_settings_of_a_run_are_read_from_its_directory(tmp_path: Path) -> No
 def test_settings_whose_values_are_kinds_are_named_with_the_kinds_of_all_values() -> None:
     own = {"workloads": ["{{ kind }}"], "alternatives": {"kind": "{{ ['job', 'rayjob'] }}"}}
     points = run({"kind": "job"}, {"kind": "job"})
-    found = doctor_needs.requirements_to_check([own], points, ["test"], lambda _kind, name: name, "fine_tuning")
+    found = cluster_requirements.requirements_to_check([own], points, ["test"], lambda _kind, name: name, "fine_tuning")
     kinds = {"job": "batch/v1/Job", "rayjob": "ray.io/v1/RayJob"}
     (entry,) = found["alternatives"]
     assert (entry["setting"], entry["used"], entry["kinds"]) == ("kind", ["job"], kinds)
@@ -151,7 +151,9 @@ def test_kinds_and_rights_follow_from_the_kinds_of_workloads_of_each_point() -> 
     own = {"workloads": ["{{ kind }}"], "watches": "{{ ['Workload'] if queued else [] }}"}
     common = {"permissions": [{"phases": ["test"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]}
     points = run({"kind": "Job", "queued": False}, {"kind": "RayJob", "queued": True})
-    found = doctor_needs.requirements_to_check([common, own], points, ["test"], lambda _kind, name: name, "fine_tuning")
+    found = cluster_requirements.requirements_to_check(
+        [common, own], points, ["test"], lambda _kind, name: name, "fine_tuning"
+    )
     assert found["kinds"] == [
         "batch/v1/Job",
         "ray.io/v1/RayJob",

@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
+    steps_and_checkpoints,
+    training_rows,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_progress import (
-    ProgressFormat,
-    read_training_progress,
-)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
 
-FMS = ProgressFormat.of(training_programs.load_flavour("fms").progress)
+FMS = steps_and_checkpoints.ProgressFormat.of(training_programs.load_flavour("fms").progress)
 
 
 def write(folder: Path, *steps: tuple[int, str], tail: str = "") -> None:
@@ -45,8 +44,11 @@ def test_steps_checkpoints_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
         (folder / f"checkpoint-{step}").mkdir()
         (folder / f"checkpoint-{step}" / "trainer_state.json").write_text("{}", encoding="utf-8")
     (folder / "checkpoint-15").mkdir()  # it was not finished
-    assert read_training_progress(folder, FMS) == {"steps": [[1, 60.5], [2, 61.0]], "checkpoints": [5, 10]}
-    assert read_training_progress(tmp_path / "w-1", FMS) == {}
+    assert steps_and_checkpoints.read_training_progress(folder, FMS) == {
+        "steps": [[1, 60.5], [2, 61.0]],
+        "checkpoints": [5, 10],
+    }
+    assert steps_and_checkpoints.read_training_progress(tmp_path / "w-1", FMS) == {}
 
 
 def test_rows_have_the_progress_of_their_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +66,10 @@ def test_rows_have_the_progress_of_their_workload(tmp_path: Path, monkeypatch: p
 
 
 def test_a_format_with_unknown_or_missing_entries_is_refused() -> None:
-    assert ProgressFormat.of({}) is None
+    assert steps_and_checkpoints.ProgressFormat.of({}) is None
     for wrong, what in (({"file": "f", "step": "s"}, "file, step and time"), ({"files": "f"}, "unknown files")):
         with pytest.raises(InputError, match=what):
-            ProgressFormat.of(wrong)
+            steps_and_checkpoints.ProgressFormat.of(wrong)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +84,13 @@ def test_a_format_with_unknown_or_missing_entries_is_refused() -> None:
 )
 def test_a_format_that_can_not_be_read_is_refused(wrong: Any, what: str) -> None:
     with pytest.raises(InputError, match=what):
-        ProgressFormat.of({"file": "f", "step": "s", "time": "t", **wrong} if isinstance(wrong, dict) else wrong)
+        steps_and_checkpoints.ProgressFormat.of(
+            {"file": "f", "step": "s", "time": "t", **wrong} if isinstance(wrong, dict) else wrong
+        )
 
 
 def test_a_folder_whose_name_has_no_step_is_no_checkpoint(tmp_path: Path) -> None:
-    form = ProgressFormat.of(
+    form = steps_and_checkpoints.ProgressFormat.of(
         {"file": "training_logs.jsonl", "step": "s", "time": "t", "checkpoint": "^checkpoint-(.+)/"}
     )
     assert form is not None
@@ -94,4 +98,4 @@ def test_a_folder_whose_name_has_no_step_is_no_checkpoint(tmp_path: Path) -> Non
     for name in ("5", "last"):
         (tmp_path / "w-0" / f"checkpoint-{name}").mkdir()
         (tmp_path / "w-0" / f"checkpoint-{name}" / "model").write_text("x", encoding="utf-8")
-    assert read_training_progress(tmp_path / "w-0", form) == {"steps": [], "checkpoints": [5]}
+    assert steps_and_checkpoints.read_training_progress(tmp_path / "w-0", form) == {"steps": [], "checkpoints": [5]}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.answer_form import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     checked_object,
     checked_objects,
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_machine import (
     BmcConnection,
     RedfishMachine,
