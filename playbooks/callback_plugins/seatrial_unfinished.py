@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
+    convert_setting_values,
     project_role,
-    setting_values,
     settings_catalogue,
 )
 
@@ -88,7 +88,7 @@ class CallbackModule(CallbackBase):
             awx.restore_text_answers(extra, context.CLIARGS.get("extra_vars") or (), known)
         given = extra.get("run_dir")
         if isinstance(given, str) and "{{" not in given:
-            extra["run_dir"] = setting_values.absolute_path(given)
+            extra["run_dir"] = convert_setting_values.absolute_path(given)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Record a run that was opened or closed, and the directory of a role call."""

@@ -13,7 +13,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements, settings_context
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import absolute_path
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import absolute_path
 
 
 class ActionModule(InPlaceAction):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible import context
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_by_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_resources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 
@@ -22,5 +22,5 @@ class ActionModule(ProgressAction):
         """Add the folder of the components and the commands."""
         params = super().prepare(arguments, task_vars)
         artifacts = Path(str(params["artifacts_dir"])).expanduser()
-        commands = held_by_run.commands_by_run_directory(artifacts, sys.argv, context.CLIARGS)
+        commands = held_resources.commands_by_run_directory(artifacts, sys.argv, context.CLIARGS)
         return {**params, "components_dir": str(project_role.COMPONENTS), "commands": commands}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import rerun_settings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import convert_setting_values
 
 from . import _without_secrets
 
@@ -21,7 +21,7 @@ class ActionModule(_without_secrets.ActionModule):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make paths absolute; add the secrets that must not be in a bundle."""
         paths = {
-            name: setting_values.absolute_paths(arguments[name])
+            name: convert_setting_values.absolute_paths(arguments[name])
             for name in ("run_dir", "source", "dest")
             if arguments.get(name)
         }

@@ -195,7 +195,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     agent_config,
-    install_steps,
+    installer_actions,
 )
 
 MACHINE = {
@@ -209,7 +209,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["configured", *install_steps.STEPS], "required": True},
+            "state": {"type": "str", "choices": ["configured", *installer_actions.STEPS], "required": True},
             **ansible_module.NEW_CLUSTER,
             "provider": {"type": "str", "choices": ["openshift_ipi", "openshift_agent"]},
             "settings": {"type": "dict"},
@@ -245,12 +245,12 @@ def main() -> None:
 
     def work(step: Step) -> dict[str, Any]:
         if params["state"] == "configured":
-            return install_steps.configure_installer(params, step, module.check_mode)
+            return installer_actions.configure_installer(params, step, module.check_mode)
         if module.check_mode:
             return {"changed": False, "skipped": True}
         say = step.reporter(params["progress_file"], "openshift-install")
         with step.timed("cluster", f"openshift-install {params['state']}"):
-            return install_steps.run_install_step(params["state"], params, say, step.path)
+            return installer_actions.run_install_step(params["state"], params, say, step.path)
 
     ansible_module.run(module, work)
 

@@ -42,12 +42,17 @@ CONTROLLER = """
 import json, os, signal, sys
 from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    client_results, driver_pod, load_in_pods, result_store, result_sync
+    client_results, driver_pod, files_in_configmaps, load_in_pods, result_store
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 def kill(when, where, name):
-    owners = {"pod": driver_pod.DriverPod, "s3": result_store.ResultStore, "parts": result_sync, "join": client_results}
+    owners = {
+        "pod": driver_pod.DriverPod,
+        "s3": result_store.ResultStore,
+        "parts": files_in_configmaps,
+        "join": client_results,
+    }
     owner = owners[where]
     original = getattr(owner, name)
     def call(*words, **named):

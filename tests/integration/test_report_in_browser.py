@@ -9,7 +9,7 @@ import fetch_test_servers
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report

@@ -27,7 +27,7 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
 
 MOST_REDIRECTS = 5
 #: Hosts that are this machine: requests to them use no proxy, and may have credentials over plain HTTP.

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_re
 )
 
 from . import discovery
+from .api_server_access import ApiServerAccess
 from .connection import (
     JSON,
     METADATA,
@@ -39,7 +40,6 @@ from .connection import (
 )
 from .discovery import ServedKind
 from .kubeconfig import load_context_access
-from .server import ApiServerAccess
 
 MERGE_PATCH = "application/merge-patch+json"
 #: Lists that have keys are merged.

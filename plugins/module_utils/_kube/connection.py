@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 
 from . import http1_replies
-from .server import ApiServerAccess, Broken, open_proxy_tunnel
+from .api_server_access import ApiServerAccess, Broken, open_proxy_tunnel
 from .tls import TlsStream
 
 JSON = "application/json"

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
 from . import http1_replies, kubeconfig_document, login
+from .api_server_access import ApiServerAccess, ServerCredentials, parse_proxy_url, proxy_of_environment
 from .kubeconfig_document import (
     ChosenEntries,
     choose_entries,
@@ -29,7 +30,6 @@ from .kubeconfig_document import (
     impersonation_headers,
     read_kubeconfig_document,
 )
-from .server import ApiServerAccess, ServerCredentials, parse_proxy_url, proxy_of_environment
 from .tls import make_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.

@@ -30,8 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
 
+from .api_server_access import ApiServerAccess, ServerCredentials
 from .connection import ApiReply, ApiServerConnection, request_head
-from .server import ApiServerAccess, ServerCredentials
 
 MODES = ("Never", "IfAvailable", "Always")
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

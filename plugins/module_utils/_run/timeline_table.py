@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import csv_cell, csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_cell, csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
 
 MOMENTS = ("intended", "sent", "answered")

@@ -31,7 +31,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import convert_setting_values
 
 from . import action_base, module_process
 from .action_base import ansible_errors
@@ -56,7 +56,7 @@ class InPlaceAction(ActionBase):
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments that the module gets, with absolute paths. May raise SeatrialError."""
         return {
-            name: setting_values.absolute_paths(value) if name in self.PATHS else value
+            name: convert_setting_values.absolute_paths(value) if name in self.PATHS else value
             for name, value in arguments.items()
         }
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import LARGEST_INTEGER
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import LARGEST_INTEGER
 
 #: Limits of the value of one /var: characters, levels of nesting.
 LONGEST, DEEPEST = 4096, 16

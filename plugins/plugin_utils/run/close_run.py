@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
     ANSIBLE_LOG,
     format_utc_timestamp,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
     overall_verdict,
@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_settings import SIGNATURE_FILES
 
-from . import held_by_run, resumed_extra_vars, run_directory, run_record
+from . import held_resources, resumed_extra_vars, run_directory, run_record
 
 #: Signatures of failures.
 SIGNATURES = ROOT / "roles" / "results" / "files" / "signatures.yml"
@@ -83,7 +83,7 @@ def close_session(
         record["clusters"] = clusters
         if released_nothing(record, lease):
             record["phases"]["release"]["status"] = "skipped"
-        record["held"] = held_by_run.resources_held(directory, record["started"])
+        record["held"] = held_resources.resources_held(directory, record["started"])
         record["split"] = split
         record["ended"] = format_utc_timestamp()
         for session in record.get("sessions", [])[-1:]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import is_in_its_place
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_selection import HOSTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (

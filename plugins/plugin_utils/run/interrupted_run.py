@@ -49,7 +49,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
 
-from . import held_by_run, run_record
+from . import held_resources, run_record
 from .terminal_output import ProgressTail
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -362,7 +362,7 @@ def _pids_in_groups(groups: set[int]) -> list[int]:
 
 
 def _resources_still_held(directory: Path, record: Mapping[str, Any]) -> list[str]:
-    return [holding["what"] for holding in held_by_run.resources_held(directory, record["started"])]
+    return [holding["what"] for holding in held_resources.resources_held(directory, record["started"])]
 
 
 def _has_held_lock(directory: Path) -> bool:
@@ -380,6 +380,6 @@ def _record_interruption(directory: Path) -> None:
         record["status"] = "interrupted"
         record["ended"] = run_record.format_utc_timestamp()
         record["clusters"] = run_cluster_records.read_cluster_records(directory)
-        record["held"] = held_by_run.resources_held(directory, record["started"])
+        record["held"] = held_resources.resources_held(directory, record["started"])
 
     run_record.update_record(directory, edit)

@@ -15,8 +15,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import path_and_inode
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
@@ -40,7 +40,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 
 from . import (
     foreign_kubeconfigs,
-    held_by_run,
+    held_resources,
     interrupted_run,
     point_attempts,
     point_states,
@@ -230,7 +230,7 @@ class SettingsSession:
         command = self._command()
         repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
         give_back = self._give_back_of(directory, earlier, command, repeated)
-        held_by_run.refuse_release(directory, effective.settings, self._tags()[0], give_back)
+        held_resources.refuse_release(directory, effective.settings, self._tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
                 directory / recorded_settings.SETTINGS, effective.settings, context.catalogue.secrets

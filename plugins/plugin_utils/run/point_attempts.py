@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     repeat_until_decided,
     schedule_log,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     FAILED,
     PASSED,
     PLANNED,
@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PointAttempt,
     ScheduleFinished,
     ScheduleState,
-    next_point,
+    choose_next_point,
     read_attempts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, attempt_folder
@@ -87,7 +87,7 @@ def decide_next_attempt(
     record = run_record.read_record(run_dir)
     run, session = str(record["id"]), _current_session_start(record)
     state = replace(_session_schedule_state(run_dir, session, stop_on_error), on_demand=bool(words.bisect))
-    decision = next_point(state, next_attempt_deciders(run_dir, run, words.repeat, words.bisect, words.kpis))
+    decision = choose_next_point(state, next_attempt_deciders(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(decision, PlannedPoint) and decision.name not in {attempt.name for attempt in state.attempts}:
         create_attempt(run_dir, decision)
     schedule_log.append_schedule_decision(run_dir, run, session, decision, words.given())

@@ -14,11 +14,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    next_point,
+    choose_next_point,
     repeat_until_decided,
     schedule_log,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     FAILED,
     OPEN,
     PASSED,
@@ -38,7 +38,7 @@ def states_by_point(
     run_dir: Path | None, points: Iterable[MatrixPoint], redone: Sequence[PlannedPoint] = ()
 ) -> dict[str, str]:
     """Return point -> what was or will be done with it. run_dir: of the run to continue. redone: further attempts."""
-    attempts = next_point.read_attempts(run_dir) if run_dir else ()
+    attempts = choose_next_point.read_attempts(run_dir) if run_dir else ()
     again = {point.of: point for point in redone}
     states = {}
     for point in points:
@@ -56,7 +56,7 @@ def states_by_point(
 
 def running_point(run_dir: Path) -> str:
     """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
-    running = [attempt for attempt in next_point.read_attempts(run_dir) if attempt.status == RUNNING]
+    running = [attempt for attempt in choose_next_point.read_attempts(run_dir) if attempt.status == RUNNING]
     return running[-1].name if running else ""
 
 
@@ -66,7 +66,7 @@ def _state_from_attempts(mine: Sequence[PointAttempt]) -> str:
         if waiting[0].status == RUNNING:
             return f"{MEASURE}: attempt {waiting[0].attempt} was interrupted and is resumed"
         return f"{MEASURE} again, attempt {waiting[0].attempt}" if waiting[0].attempt > 1 else MEASURE
-    for attempt in next_point.ScheduleState(tuple(mine)).counted():
+    for attempt in choose_next_point.ScheduleState(tuple(mine)).counted():
         if attempt.status == PASSED:
             return "passed" + (
                 f" in {formats.format_duration(taken)}"
@@ -118,12 +118,14 @@ UNDECIDED = (*repeat_until_decided.UNDECIDED, "not measured")
 
 def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
-    asked = next_point.parse_redo(raw, points)
-    unclear = inconclusive_points(run_dir) if next_point.INCONCLUSIVE in asked else set()
+    asked = choose_next_point.parse_redo(raw, points)
+    unclear = inconclusive_points(run_dir) if choose_next_point.INCONCLUSIVE in asked else set()
     repeats = bool(
         run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
     )
-    return next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats)
+    return choose_next_point.points_to_redo(
+        asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats
+    )
 
 
 def inconclusive_points(run_dir: Path) -> set[str]:

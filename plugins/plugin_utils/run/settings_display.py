@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, schedule_keywords
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext

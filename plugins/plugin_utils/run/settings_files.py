@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import PlannedPoint
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 
 from . import (
     project_role,
@@ -80,7 +80,9 @@ class ExaminedRun:
         read = setting_templates.load_yaml
         values = read(directory / "settings.yml")
         attempts = [
-            attempt.name for attempt in next_point.read_attempts(directory) if attempt.status in next_point.OPEN
+            attempt.name
+            for attempt in choose_next_point.read_attempts(directory)
+            if attempt.status in choose_next_point.OPEN
         ]
         points = {name: read(directory / "points" / name / "settings.yml") for name in attempts}
         known = {"run_point": "001"} | {key: value for key, value in variables.items() if key not in values}

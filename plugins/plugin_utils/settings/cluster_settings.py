@@ -36,8 +36,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lab_times import parse_duration
 
 from . import workload_kinds
+from .convert_setting_values import coerce_to_declared_type
 from .resolve_settings import MatrixPoint
-from .setting_values import coerce_to_declared_type
 from .settings_catalogue import Catalogue
 
 TASKS = Path(__file__).parents[3] / "roles" / "cluster" / "tasks"

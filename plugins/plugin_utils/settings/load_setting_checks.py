@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from . import point_loads
+from .convert_setting_values import absolute_path
 from .setting_templates import Render
-from .setting_values import absolute_path
 
 
 def problem_of_failures(

@@ -21,9 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_selection,
     component_spec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 
-from . import project_role, setting_values, workload_kinds
+from . import convert_setting_values, project_role, workload_kinds
 from .resolve_settings import MatrixPoint
 from .setting_templates import Render
 
@@ -255,7 +255,7 @@ def _add_trace_to_plan(plan: dict[str, Any], role: Path) -> bool:
 def arrival_with_trace_content(arrival: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """Return ``arrival`` with the content of the file that it names, if there is such a file. Raises InputError."""
     name = str(arrival.get("src") or "")
-    for path in (Path(setting_values.absolute_path(name)), *([folder / name] if folder else [])):
+    for path in (Path(convert_setting_values.absolute_path(name)), *([folder / name] if folder else [])):
         if name and path.is_file():
             try:
                 return {**arrival, "content": path.read_text(encoding="utf-8")}
@@ -290,7 +290,9 @@ def nodes_of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
     """
     run, point = (files.read_yaml(directory / "settings.yml") for directory in (run_dir, folder))
     differs = node_difference(run, point)
-    return bool(differs or any(attempt.record.get("nodes") for attempt in next_point.read_attempts(run_dir))), differs
+    return bool(
+        differs or any(attempt.record.get("nodes") for attempt in choose_next_point.read_attempts(run_dir))
+    ), differs
 
 
 def node_difference(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:

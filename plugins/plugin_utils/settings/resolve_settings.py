@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
 
 from . import dotted_paths, matrix_points, setting_templates, settings_layers
+from .convert_setting_values import coerce_to_declared_type, refuse_impossible_numbers
 from .matrix_points import SettingsMatrix
 from .setting_templates import Render, has_template
-from .setting_values import coerce_to_declared_type, refuse_impossible_numbers
 from .settings_catalogue import RESERVED, Catalogue, Setting
 from .settings_layers import RequestedSettings, ResolvedSettings, SettingChange, SettingsError, presets_with_extended
 

@@ -14,9 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
+    choose_next_point,
     judge_run,
-    limits,
-    next_point,
+    kpi_limits,
     repeat_until_decided,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
@@ -77,7 +77,7 @@ def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[st
         raise InputError("repeat: until decided needs results_limits or results_history; neither is set")
     if bisect:
         known = set(_kpi_names_of_points(project, effective, roles))
-        is_defined = any(limits.do_patterns_overlap(kpi, bisect.kpi) for kpi in known)
+        is_defined = any(kpi_limits.do_patterns_overlap(kpi, bisect.kpi) for kpi in known)
         if not is_defined and verdict_settings.KPI_FILES not in effective.late:
             raise InputError(f"kpi: '{bisect.kpi}' is not defined{suggest_similar_name(bisect.kpi, known)}")
 
@@ -95,7 +95,7 @@ def most_attempts(effective: EffectiveSettings) -> int:
 
 def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
     """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
-    attempts = next_point.read_attempts(directory) if directory else ()
+    attempts = choose_next_point.read_attempts(directory) if directory else ()
     known = len({point.name for point in effective.points} | {attempt.name for attempt in attempts})
     return max(known, most_attempts(effective)) + 1
 
@@ -122,7 +122,7 @@ def _has_decidable_figures(effective: EffectiveSettings) -> bool:
     return all(
         name in effective.late or set(point.settings.get(name) or ()) - {judge_run.FAILED}
         for point in effective.points
-        for name in [limits.SETTING if not point.settings.get(HISTORY) else HISTORY]
+        for name in [kpi_limits.SETTING if not point.settings.get(HISTORY) else HISTORY]
     )
 
 
@@ -131,4 +131,4 @@ def _kpi_names_of_points(project: str, effective: EffectiveSettings, roles: Mapp
         path for point in effective.points for path in verdict_settings.kpi_files(project, point.settings, roles)
     )
     for definition in kpi_definitions.load_kpi_definitions(list(paths)):
-        yield from limits.kpi_names_of_definition(definition)
+        yield from kpi_limits.kpi_names_of_definition(definition)

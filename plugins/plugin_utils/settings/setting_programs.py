@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import dotted_paths, setting_templates, setting_values
+from . import convert_setting_values, dotted_paths, setting_templates
 
 PROGRAMS = frozenset(
     {
@@ -41,7 +41,7 @@ def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def known_program_texts(values: Mapping[str, Any]) -> set[str]:
     """Return the programs that trusted values name, as written and as an absolute path."""
     texts = {text for _key, text in program_texts(values)}
-    return texts | {setting_values.absolute_path(text) for text in texts}
+    return texts | {convert_setting_values.absolute_path(text) for text in texts}
 
 
 def settings_set_by_keyword(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -20,12 +20,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import (
+    convert_setting_values,
     preset_definitions,
     project_role,
     resolve_settings,
     setting_programs,
     setting_templates,
-    setting_values,
     settings_catalogue,
     settings_layers,
 )
@@ -53,7 +53,7 @@ def raw_variable_value(value: Any) -> Any:
 def with_absolute_paths(values: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
     """Return raw values with absolute paths: a later session may have another working directory."""
     return {
-        name: setting_values.absolute_paths(value)
+        name: convert_setting_values.absolute_paths(value)
         if name in catalogue.settings and catalogue.settings[name].is_path and not looks_like_template(str(value))
         else value
         for name, value in values.items()

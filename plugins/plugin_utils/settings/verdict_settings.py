@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
     history_settings,
-    limits,
+    kpi_limits,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions, write_kpis
 
@@ -38,13 +38,13 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
         ours = str(roles["results"] / "files" / "signatures.yml")
         for paths in {tuple(map(str, point.settings[SIGNATURE_FILES] or ())) for point in effective.points}:
             explain_failures.load_failure_signatures([ours, *paths])
-    if not given_names & {limits.SETTING, *NAMED} or KPI_FILES in effective.late:
+    if not given_names & {kpi_limits.SETTING, *NAMED} or KPI_FILES in effective.late:
         return
     for point in effective.points:
         definitions = write_kpis.load_definitions(kpi_files(request.project, point.settings, roles))
-        if limits.SETTING in given_names:
-            limits.parse_kpi_limits(
-                point.settings.get(limits.SETTING) or {}, definitions, dict(_origins_of_limits(request, effective))
+        if kpi_limits.SETTING in given_names:
+            kpi_limits.parse_kpi_limits(
+                point.settings.get(kpi_limits.SETTING) or {}, definitions, dict(_origins_of_limits(request, effective))
             )
         if MAX_ERRORS in given_names and not 0.0 <= point.settings[MAX_ERRORS] <= 1.0:
             share = point.settings[MAX_ERRORS]
@@ -69,8 +69,8 @@ def kpi_files(project: str, settings: Mapping[str, Any], roles: Mapping[str, Pat
 
 
 def _check_answer(name: str, definitions: list[dict[str, Any]]) -> None:
-    known = [known for definition in definitions for known in limits.kpi_names_of_definition(definition)]
-    if name and ("*" in name or not any(limits.do_patterns_overlap(name, pattern) for pattern in known)):
+    known = [known for definition in definitions for known in kpi_limits.kpi_names_of_definition(definition)]
+    if name and ("*" in name or not any(kpi_limits.do_patterns_overlap(name, pattern) for pattern in known)):
         near = suggest_similar_name(name, known)
         raise InputError(
             f"{kpi_definitions.NAMED_ANSWER}: KPI '{name}' is not defined{near}", setting=kpi_definitions.NAMED_ANSWER
@@ -89,7 +89,7 @@ def _check_history(settings: Mapping[str, Any], given_names: set[str], definitio
 def _origins_of_limits(request: RequestedSettings, effective: EffectiveSettings) -> Iterator[tuple[str, str]]:
     """Yield the KPI of each limit with its origin; a later one replaces an earlier one."""
     for change in effective.resolved.changes:
-        if change.path[0] != limits.SETTING:
+        if change.path[0] != kpi_limits.SETTING:
             continue
         where = request.where(change.source, change.key)
         origin = f"{change.source}, {where}" if where and not where.startswith("<") else change.source

@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import setting_values, workload_kinds
+from . import convert_setting_values, workload_kinds
 from .workload_kinds import Find
 
 
@@ -28,7 +28,7 @@ def find_also_in_cwd(needle: Find) -> Find:
         try:
             return needle(folder, name)
         except AnsibleError:
-            if os.path.isfile(path := setting_values.absolute_path(name)):
+            if os.path.isfile(path := convert_setting_values.absolute_path(name)):
                 return path
             raise
 

@@ -25,8 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.work
 from jinja2 import meta, nodes
 
 from . import workload_kinds
+from .convert_setting_values import absolute_path
 from .setting_templates import Render
-from .setting_values import absolute_path
 
 #: A variable of every template that only the load knows.
 _GLOBALS = ("server_has",)

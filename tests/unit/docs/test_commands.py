@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import coerce_to_declared_type
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import (
+    coerce_to_declared_type,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "playbooks").glob("*.yml"))]

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_sync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
@@ -204,7 +204,7 @@ def test_the_helper_waits_runs_the_command_and_reports(pod: Any, tmp_path: Path)
     assert report["files"]["left_out"] == 1 and report["files"]["first_left_out"][0]["name"] == "big"
     (sent,) = [body for method, path, body in store.asked if path.endswith("/configmaps")]
     assert sent["metadata"]["name"] == "p-1-files-0001" and sent["metadata"]["ownerReferences"][0]["uid"] == "u"
-    piece = sent["binaryData"][result_sync._KEY]
+    piece = sent["binaryData"][files_in_configmaps._KEY]
     with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(piece)))) as archive:
         assert archive.getnames() == ["a"]
 

@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import is_in_its_place
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 
 from .. import run_cluster_records

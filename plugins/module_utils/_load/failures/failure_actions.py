@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     label_value,
 )
 
-from . import control_plane, kubelet_outage, network_cut, node_health
+from . import control_plane_failures, kubelet_outage, network_cut, node_health_marks
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -63,7 +63,7 @@ _PATIENCE = 10.0
 
 def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure that the cluster or no node of it can have, or whose selector is none."""
-    control_plane.check_processes(client.access.server, failures)
+    control_plane_failures.check_processes(client.access.server, failures)
     targets = {
         (failure.kind, failure.selector, failure.by, failure.condition, failure.taint)
         for failure in failures
@@ -88,7 +88,7 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             )
         if kind == NODE_LOST:
             _check_leases(client, [node["metadata"]["name"] for node in simulated])
-        node_health.check_free(nodes, condition, taint)
+        node_health_marks.check_free(nodes, condition, taint)
         if kind == GPU_LOST and not any(map(count_gpus, simulated)):
             where = f" with the labels '{selector}'" if selector else ""
             raise InputError(f"failures: no simulated node{where} offers a GPU ({GPU}) that a {kind} could take")
@@ -140,7 +140,7 @@ def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, 
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     kind = failure.kind
     if kind in OF_CONTROL_PLANE:
-        return control_plane.read_process_state(client.access.server, kind, name)
+        return control_plane_failures.read_process_state(client.access.server, kind, name)
     if kind == NETWORK_CUT:
         return network_cut.read_cluster(client.access.server)
     if kind == KUBELET_RESTARTED:
@@ -168,7 +168,7 @@ def inject(
     name = failure["target"]
     left: list[Pod] = []
     if failure["kind"] in OF_CONTROL_PLANE:
-        control_plane.inject(failure)
+        control_plane_failures.inject(failure)
     elif failure["kind"] == NETWORK_CUT:
         network_cut.inject(failure)
     elif failure["kind"] == KUBELET_RESTARTED:
@@ -187,12 +187,12 @@ def inject(
     elif failure["kind"] == GPU_LOST:
         _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: failure["mark"]}}})
         if _is_marked(failure["before"]):
-            node_health.mark_node(client, name, **failure["before"])
+            node_health_marks.mark_node(client, name, **failure["before"])
         else:
             less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
             _patch(client, f"{_node_path(client, name)}/status", {"status": less})
         # With pod_fails, as a program does whose GPU fell off the bus; pods that a taint evicts are left to it.
-        ends = [] if node_health.evicts(failure["before"].get("taint", "")) else pods
+        ends = [] if node_health_marks.evicts(failure["before"].get("taint", "")) else pods
         for namespace, pod in ends:
             _end_containers(client, namespace, pod, 1, "Error")
     elif failure["kind"] == CONTAINER_OOM:
@@ -207,7 +207,7 @@ def inject(
 def undo(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
     if failure["kind"] in OF_CONTROL_PLANE:
-        return control_plane.undo(client.access.server, failure)
+        return control_plane_failures.undo(client.access.server, failure)
     if failure["kind"] == NETWORK_CUT:
         return network_cut.undo(client.access.server, failure)
     if failure["kind"] == KUBELET_RESTARTED:
@@ -238,7 +238,7 @@ def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] == NODE_DRAINED:
         spec = {"unschedulable": True if before["unschedulable"] else None}
     elif _is_marked(before):
-        node_health.unmark_node(client, name, before["condition"], before["taint"])
+        node_health_marks.unmark_node(client, name, before["condition"], before["taint"])
     else:
         status = {part: {GPU: count} for part, count in before.items()}
         _patch(client, f"{_node_path(client, name)}/status", {"status": status})

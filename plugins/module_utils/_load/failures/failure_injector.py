@@ -23,9 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
 from . import failure_actions, failure_ledger, failure_targets, network_cut

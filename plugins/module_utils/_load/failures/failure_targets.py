@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
 
-from . import failure_actions, node_health
+from . import failure_actions, node_health_marks
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -42,8 +42,8 @@ def list_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> 
     if failure.kind == CONTAINER_OOM or failure.pod_fails:
         # A kubelet would restart the containers of other pods, and nothing simulates that.
         pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]
-    if node_health.evicts(failure.taint):
-        pods = [pod for pod in pods if not node_health.tolerates(pod, failure.taint)]
+    if node_health_marks.evicts(failure.taint):
+        pods = [pod for pod in pods if not node_health_marks.tolerates(pod, failure.taint)]
     if failure.kind != NETWORK_CUT:
         return [_row(pod, run, point) for pod in pods]
     rows = [
@@ -118,7 +118,7 @@ def pods_of_target(
     """
     hit = [pod for pod in pods if target in (pod["node"], place_of(pod))]
     one = replace(failure, count=1, share=0.0)
-    if failure.kind == GPU_LOST and not node_health.evicts(failure.taint):
+    if failure.kind == GPU_LOST and not node_health_marks.evicts(failure.taint):
         chosen = choose_targets(one, _roles(hit), seed) if failure.pod_fails else []
         return [pod for pod in hit if place_of(pod) in chosen]
     if failure.kind != NETWORK_CUT:
@@ -149,7 +149,7 @@ def why_skipped(failure: PlannedFailure) -> str:
     node = f"{simulated}node{gpus}"
     if failure.kind in OF_NODES:
         label = f" and label {failure.by}" if failure.by else ""
-        evicted = f" that does not tolerate {failure.taint}" if node_health.evicts(failure.taint) else ""
+        evicted = f" that does not tolerate {failure.taint}" if node_health_marks.evicts(failure.taint) else ""
         return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load{evicted}"
     if failure.kind == NETWORK_CUT:
         return f"no two pods{labels} of a workload run on one real node that is Ready and has no failure"

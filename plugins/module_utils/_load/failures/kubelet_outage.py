@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 
-from . import control_plane, guard_processes
+from . import control_plane_failures, guard_processes
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -46,7 +46,7 @@ finally:
 
 def read_cluster(server: str) -> dict[str, Any]:
     """Return the folder of the cluster and its kubelet, as they are recorded before the kubelet is killed."""
-    instance = control_plane.find_instance(server)
+    instance = control_plane_failures.find_instance(server)
     pid = _find_kubelet(instance) if instance is not None else 0
     if instance is None or not pid:
         raise InputError(f"no kubelet of the rehearsal cluster at {server} runs any more")
@@ -56,7 +56,7 @@ def read_cluster(server: str) -> dict[str, Any]:
 def inject(failure: Mapping[str, Any]) -> None:
     """Kill the kubelet; it starts again when the guard has ended. Raises ProcessError."""
     before = failure["before"]
-    instance = control_plane.instance_at(Path(before["instance"]))
+    instance = control_plane_failures.instance_at(Path(before["instance"]))
     away = _away_file(instance)
     guard_processes.start_guard(instance, _NAME, _GUARD, failure, [away], away.exists)
     kubelet = processes.ProcessReference(before["pid"], before["ticks"])
@@ -70,7 +70,7 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     Raises:
         ProcessError: The node has started no kubelet in time.
     """
-    instance = control_plane.only_recorded(control_plane.find_instance(server), failure)
+    instance = control_plane_failures.only_recorded(control_plane_failures.find_instance(server), failure)
     if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _NAME)
@@ -78,7 +78,7 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     left = away.exists()  # by a guard that was killed
     away.unlink(missing_ok=True)
     deadline = time.monotonic() + _PATIENCE
-    while _NODE in control_plane.running_processes(instance) and not _find_kubelet(instance):
+    while _NODE in control_plane_failures.running_processes(instance) and not _find_kubelet(instance):
         if time.monotonic() > deadline:
             raise ProcessError(
                 f"{failure['kind']}: the node has started no kubelet again in {_PATIENCE:g} s; see"
@@ -95,7 +95,7 @@ def _away_file(instance: InstancePaths) -> Path:
 
 def _find_kubelet(instance: InstancePaths) -> int:
     """Return the pid of the kubelet of the real node, 0 without one."""
-    node = control_plane.running_processes(instance).get(_NODE)
+    node = control_plane_failures.running_processes(instance).get(_NODE)
     if node is None:
         return 0
     for pid in processes.list_pids():

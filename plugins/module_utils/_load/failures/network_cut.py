@@ -21,7 +21,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 
-from . import control_plane, guard_processes
+from . import control_plane_failures, guard_processes
 
 #: Name of the process of a real node, and of the interface of a pod.
 _NODE, _INTERFACE = "node", "eth0"
@@ -76,8 +76,8 @@ class PodEnded(ProcessError):
 
 def check_real_node(server: str, kind: str) -> None:
     """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
-    instance = control_plane.find_instance(server)
-    if instance is None or _NODE not in control_plane.running_processes(instance):
+    instance = control_plane_failures.find_instance(server)
+    if instance is None or _NODE not in control_plane_failures.running_processes(instance):
         raise InputError(
             f"failures: {kind} is possible only on a real node of a rehearsal cluster that this user has started on"
             f" this machine, and {server} has none; set rehearsal_nodes_real, or use pod_killed"
@@ -86,7 +86,7 @@ def check_real_node(server: str, kind: str) -> None:
 
 def read_cluster(server: str) -> dict[str, Any]:
     """Return the folder of the cluster, as it is recorded before the network is cut."""
-    instance = control_plane.find_instance(server)
+    instance = control_plane_failures.find_instance(server)
     if instance is None:
         raise InputError(f"the rehearsal cluster at {server} does not run any more")
     return {"instance": str(instance.path)}
@@ -94,8 +94,8 @@ def read_cluster(server: str) -> dict[str, Any]:
 
 def inject(failure: Mapping[str, Any]) -> None:
     """Cut the network between the two pods of the row ``inject``. Raises ProcessError, PodEnded."""
-    instance = control_plane.instance_at(Path(failure["before"]["instance"]))
-    node = control_plane.running_processes(instance).get(_NODE)
+    instance = control_plane_failures.instance_at(Path(failure["before"]["instance"]))
+    node = control_plane_failures.running_processes(instance).get(_NODE)
     if node is None:
         raise ProcessError("network_cut: the real node does not run any more")
     pairs = _pairs(node.pid, failure)
@@ -119,11 +119,11 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
 
     What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.
     """
-    instance = control_plane.only_recorded(control_plane.find_instance(server), failure)
+    instance = control_plane_failures.only_recorded(control_plane_failures.find_instance(server), failure)
     if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _guard_name(failure))
-    node = control_plane.running_processes(instance).get(_NODE)
+    node = control_plane_failures.running_processes(instance).get(_NODE)
     return (node is not None and _remove_left(node.pid, failure)) or ended
 
 

@@ -26,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_watch, several_clients
+from .capacity_search_schedule import SearchSchedule, SearchSpec, has_kept
 from .client_process_resources import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
 from .client_report import ClientReport, join_reports
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
@@ -37,7 +38,6 @@ from .request_connection import InferenceServer
 from .request_engine import RequestEngine
 from .request_log import FILE, SCHEMA, PastRequests, open_request_log, synced
 from .request_schedule import RequestSchedule
-from .search_schedule import SearchSchedule, SearchSpec, has_kept
 from .several_clients import SendReport, SeveralClients
 
 #: Seconds from the decision to start to the first due time, for each client.

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 
 from .event_stream import EventStream, HttpAnswer
-from .streamed_answer import StreamedAnswer, decode_json, error_text
+from .streamed_response import StreamedResponse, decode_json, error_text
 
 SUCCEEDED, FAILED, REFUSED, LOST = "succeeded", "failed", "refused", "lost"
 #: Statuses of servers that are overloaded: the same request may succeed later.
@@ -57,7 +57,7 @@ class InferenceRequest:
     error: str | None = None
     http: HttpAnswer = field(default_factory=HttpAnswer)
     events: EventStream | None = None
-    answer: StreamedAnswer = field(default_factory=StreamedAnswer)
+    answer: StreamedResponse = field(default_factory=StreamedResponse)
     body: list[bytes] = field(default_factory=list)
 
     def begin_attempt(self, now: int) -> None:
@@ -65,7 +65,7 @@ class InferenceRequest:
         self.attempts += 1
         self.sent = self.sent or now
         self.headers = 0
-        self.http, self.events, self.answer, self.body = HttpAnswer(), None, StreamedAnswer(self.keep_text), []
+        self.http, self.events, self.answer, self.body = HttpAnswer(), None, StreamedResponse(self.keep_text), []
 
     def take(self, data: bytes, moment: int, lag: int) -> None:
         """Take received bytes. Raises BrokenAnswer."""

@@ -17,11 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text
 
 from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
+from .capacity_search_schedule import LIMITS, SearchSpec
 from .replica_watch import ReplicaWatchSpec
 from .request_bodies import CHAT, COMPLETIONS
 from .request_connection import split_url
 from .request_engine import EngineLimits
-from .search_schedule import LIMITS, SearchSpec
 
 #: Most tokens of a prompt or an answer, most streams, and most clients.
 _MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64

@@ -36,7 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..send.load_spec import LoadSpec
-from . import client_results, pod_manifests, remote_load, result_store, result_sync, result_upload
+from . import client_results, files_in_configmaps, pod_manifests, remote_load, result_store, result_upload
 from .detached_load import ENDED
 from .pod_manifests import DriverPodSpec
 from .remote_load import ConnectionRetry
@@ -249,7 +249,7 @@ class DriverPod:
             return PodsState(there=False)
         stored = {
             config_map["metadata"]["name"]: config_map
-            for config_map in self._listed(result_sync.CONFIG_MAP, pod_manifests.STATE)
+            for config_map in self._listed(files_in_configmaps.CONFIG_MAP, pod_manifests.STATE)
         }
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
         clients = tuple(ClientState.from_config_map(stored.get(name, {})) for name in names)
@@ -287,7 +287,9 @@ class DriverPod:
         folders = {}
         for number, state in enumerate(pods.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
-            get = partial(result_sync.fetch_results, self.client, self.spec.home, f"{self.spec.name}-{number}", folder)
+            get = partial(
+                files_in_configmaps.fetch_results, self.client, self.spec.home, f"{self.spec.name}-{number}", folder
+            )
             index = self.retry.call(f"fetching the files of client {number}", get)
             self._fetch_archive(state, folder)
             if not index and state.ended and not state.failed:
@@ -298,7 +300,7 @@ class DriverPod:
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
-                get_step = partial(result_sync.fetch_file, self.client, self.spec.home, sent)
+                get_step = partial(files_in_configmaps.fetch_file, self.client, self.spec.home, sent)
                 self.retry.fetch(get_step, here, append=True)
         return folders
 

@@ -41,8 +41,8 @@ from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
-from . import detached_load, result_sync
-from .result_sync import FILES, ResultSync
+from . import detached_load, files_in_configmaps
+from .files_in_configmaps import FILES, ResultSync
 from .result_upload import ResultUpload
 
 SECRET = ServedKind("v1", "Secret", "secrets", True)
@@ -71,7 +71,7 @@ class StateConfigMap:
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self.client = client
-        self.path = result_sync.CONFIG_MAP.path(namespace, f"{name}-state")
+        self.path = files_in_configmaps.CONFIG_MAP.path(namespace, f"{name}-state")
         self.lines: list[str] = []
         self.count = 0
         self.written = float("-inf")
@@ -140,7 +140,7 @@ class ClientInPod:
 
     def has_ended(self, number: int) -> bool:
         """Return whether a client has reported its end."""
-        get = partial(self._client.get, result_sync.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
+        get = partial(self._client.get, files_in_configmaps.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
         config_map = retry_api_call(get, self._over) or {}
         return bool((config_map.get("data") or {}).get("state") == detached_load.ENDED)
 
@@ -196,7 +196,9 @@ class ClientInPod:
     def _send_step_files(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         step = [("step", Path(path)) for path in paths]
         base = f"{self._own}-{secrets.token_hex(4)}"  # a pod that is made again may have other files
-        send = partial(result_sync.send_files_as_configmaps, self._client, self._namespace, base, step, metadata)
+        send = partial(
+            files_in_configmaps.send_files_as_configmaps, self._client, self._namespace, base, step, metadata
+        )
         return list(retry_api_call(send, self._over))
 
     def _follow(self, directory: detached_load.LoadDirectory, files: ResultSync, clients: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.quantiles import percentile_summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
     MERGE_PATCH,
     Client,
@@ -38,7 +39,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fi
     Shape,
     create_document_decoder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 #: Timeout for the response to one request, seconds.
 _TIMEOUT = 10.0

@@ -24,6 +24,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, append_query_to_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
@@ -33,7 +34,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, create_document_decoder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from . import kind_follower

@@ -30,8 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     SignalEvent,
     unblock_signals,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from .sampler import Sampler

@@ -24,13 +24,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import namespace_limits, pod_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..kinds.sampling_spec import SamplingSpec
 from ..kinds.stage_definitions import KindStages

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
     refused_credentials,
     reply_reason_and_message,
@@ -35,7 +36,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
     request_head,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
 
 from ..plan.workload_templates import WorkloadDocument
 from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY

@@ -22,7 +22,7 @@ from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import workload_plan, workload_templates
-from . import ledger, load_state, planned_failures, prepare_load, release_barrier
+from . import ledger, load_progress, plan_failures, prepare_load, release_barrier
 from .common_start import CommonStart
 from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
@@ -84,7 +84,7 @@ class LoadRunner:
                 for workload in planned.workloads
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
-            failures = planned_failures.plan_failures(client, request, planned.workloads, self.progress.say)
+            failures = plan_failures.plan_failures(client, request, planned.workloads, self.progress.say)
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
@@ -109,7 +109,7 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        planned_failures.plan_failures(prepared.client, self.request, prepared.plan.workloads)
+        plan_failures.plan_failures(prepared.client, self.request, prepared.plan.workloads)
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )
@@ -154,7 +154,9 @@ class LoadRunner:
                 stall = StalledLoad(client.access, sampling)
                 lifetimes = _make_lifetime_stopper(request, settings, templates, planned, past)
                 barrier = release_barrier.make_workload_releaser(request, settings, sampling.canary_namespace, past)
-                state = load_state.LoadState(request, planned, past, dispatcher, sampler, stall, lifetimes, barrier)
+                state = load_progress.LoadProgress(
+                    request, planned, past, dispatcher, sampler, stall, lifetimes, barrier
+                )
                 dispatcher.before = state.there
                 reason = "failed"
                 log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.client_number))
@@ -195,7 +197,9 @@ class LoadRunner:
             result["warnings"] = [client.access.insecure_warning()]
         return result
 
-    def _end_ledger(self, log: JsonlAppender, clock: MonotonicWallClock, state: load_state.LoadState, why: str) -> None:
+    def _end_ledger(
+        self, log: JsonlAppender, clock: MonotonicWallClock, state: load_progress.LoadProgress, why: str
+    ) -> None:
         log.write({"type": "end", "at": round(clock.now(), 6), "reason": why, "machine": state.machine()})
         log.sync()
 
@@ -229,7 +233,7 @@ class LoadRunner:
         dispatcher: ObjectSendDispatcher,
         sampler: SamplerProcess | NoSampler,
         stop: signals.Interrupt,
-        state: load_state.LoadState,
+        state: load_progress.LoadProgress,
         log: JsonlAppender,
         clock: MonotonicWallClock,
         past: ledger.ResumeState,
@@ -292,7 +296,9 @@ class LoadRunner:
             return past.started - clock.wall + clock.monotonic
         return begin
 
-    def _wait(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt, state: load_state.LoadState) -> None:
+    def _wait(
+        self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt, state: load_progress.LoadProgress
+    ) -> None:
         """Wait until every created workload has ended, or without wait has been seen; then settle.
 
         The timeout is for the ends; a lifetime that is longer still passes.
@@ -319,7 +325,7 @@ class LoadRunner:
                 sampler.poll(min(_POLL_INTERVAL, left))
         self.step.timing("wait", time.monotonic() - began, f"point {self.request.point}")
 
-    def _look(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
+    def _look(self, sampler: SamplerProcess | NoSampler, state: load_progress.LoadProgress) -> None:
         """Take what the sampler saw; raise the error of the lifetimes, if any."""
         sampler.poll(_POLL_INTERVAL)
         self._take_completed(sampler, state)
@@ -327,7 +333,7 @@ class LoadRunner:
             self.failures.check()
         self._report(state)
 
-    def _take_completed(self, sampler: SamplerProcess | NoSampler, state: load_state.LoadState) -> None:
+    def _take_completed(self, sampler: SamplerProcess | NoSampler, state: load_progress.LoadProgress) -> None:
         if state.lifetimes is not None:
             state.lifetimes.note(sampler.completed)
             sampler.completed.clear()
@@ -338,7 +344,7 @@ class LoadRunner:
             state.releases.check()
             state.stopped = state.stopped or state.releases.look()
 
-    def _report(self, state: load_state.LoadState) -> None:
+    def _report(self, state: load_progress.LoadProgress) -> None:
         state.record_machine()
         self.progress.update(state.state(), state.line())
         if self.counts is not None:
@@ -363,7 +369,7 @@ def _make_lifetime_stopper(
     return WorkloadLifetimeStopper(settings, request.lifetime, request.seed or 1, find, past.stopped)
 
 
-def _error_with_progress(error: Exception, state: load_state.LoadState) -> tuple[Any, ...]:
+def _error_with_progress(error: Exception, state: load_progress.LoadProgress) -> tuple[Any, ...]:
     """Return the arguments of an error of the same type that also reports the progress of the load."""
     text = f"{error}. So far: {state.line()}"
     return (text, error.status, error.reason) if isinstance(error, ApiError) else (text,)

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
 
 from ..plan.workload_templates import workload_name
-from ..remote import result_sync
+from ..remote import files_in_configmaps
 from ..send.release_barrier import required_number
 from .user_uploads import POD, UserUploads, count_files, extract_archive
 
@@ -172,16 +172,16 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
     """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
     parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
     unsent = _not_sent(reported)
-    if to.exists() and client.get(result_sync.CONFIG_MAP, parts[0], spec.namespace) is None:
+    if to.exists() and client.get(files_in_configmaps.CONFIG_MAP, parts[0], spec.namespace) is None:
         return {"count": count_files(to), **unsent}  # an earlier call has fetched them
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
-        result_sync.fetch_file(client, spec.namespace, file, packed)
+        files_in_configmaps.fetch_file(client, spec.namespace, file, packed)
         count = extract_archive(packed, to, f"files of {pod}")
     for name in parts:
-        client.delete(result_sync.CONFIG_MAP, name, spec.namespace)
+        client.delete(files_in_configmaps.CONFIG_MAP, name, spec.namespace)
     return {"count": count, "bytes": reported.get("bytes", 0), **unsent}
 
 

@@ -38,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
     check_address,
     without_secrets,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import (
     NEVER_COMPARED_SETTINGS,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (

@@ -19,8 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 
 from ..judge import history_settings, judge_run_groups
+from ..judge.comparable_points import LabelRules
 from ..judge.judge_run_groups import ComparisonRules, RunGroup, RunSide
-from ..judge.matching import LabelRules
 from ..kpi import latency_attribution, write_kpis
 from ..kpi.point_data import PointData
 from ..report import plot_canvas, verdict_plots, write_report

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     point_label,
 )
 
-from ..judge import limits
+from ..judge import kpi_limits
 from ..judge.judge_run_groups import RunSide, letter_for_index
 from ..judge.write_verdict import write_verdict
 from ..kpi import estimators, write_kpis
@@ -198,7 +198,7 @@ def _kpi_difference_row(
 
 def _assess_bounds(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return better or worse if the bound of a figure without a value lies above the whole interval of the other."""
-    before, after = (limits.kpi_uncertainty_interval(kpi) for kpi in (old, new))
+    before, after = (kpi_limits.kpi_uncertainty_interval(kpi) for kpi in (old, new))
     if new["direction"] == "none" or (old["value"] is None) == (new["value"] is None):
         return "unclear"
     bound, high = (after[0], before[1]) if new["value"] is None else (before[0], after[1])

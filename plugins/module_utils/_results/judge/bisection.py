@@ -24,7 +24,15 @@ from ..statistics.figure_readings import INCONCLUSIVE, PASS
 from ..statistics.group_comparison import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step
 from . import repeat_until_decided, schedule_log
-from .next_point import FAILED, PASSED, AttemptChooser, PlannedPoint, PointAttempt, ScheduleFinished, ScheduleState
+from .choose_next_point import (
+    FAILED,
+    PASSED,
+    AttemptChooser,
+    PlannedPoint,
+    PointAttempt,
+    ScheduleFinished,
+    ScheduleState,
+)
 from .overall_verdict import INVALID
 
 KEYWORD = "bisect"

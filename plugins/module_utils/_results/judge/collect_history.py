@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 from ..kpi.point_labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
-from . import matching, read_past_runs
-from .matching import ComparablePoint, LabelRules, LeftOut
+from . import comparable_points, read_past_runs
+from .comparable_points import ComparablePoint, LabelRules, LeftOut
 from .past_run_data import (
     KeptRuns,
     KpiSeries,
@@ -185,7 +185,7 @@ class RunHistory:
             (*self.values(of, name, unit, new=True), *_own_values(run, own, name)),
             judged,
             repeated,
-            matching.difference_text(old_points, labels, self.rules),
+            comparable_points.difference_text(old_points, labels, self.rules),
             versions_of(labels),
         )
 
@@ -231,7 +231,7 @@ def collect_past_runs(
             if started and past.at > started:
                 match: dict[str, list[ComparablePoint]] | LeftOut = LeftOut(past.run, "later than this run")
             else:
-                match = matching.find_comparable_points(own, past, request.rules, defaults, read)
+                match = comparable_points.find_comparable_points(own, past, request.rules, defaults, read)
             if isinstance(match, LeftOut):
                 left.setdefault(past.run, match)
                 continue
@@ -318,5 +318,5 @@ def _without_effect(compared: Sequence[FlatLabels], rules: LabelRules) -> list[s
     return [
         f"{setting}: '{pattern}' matches no label of this run"
         for setting, setting_patterns in patterns.items()
-        for pattern in (matching.unmatched_label_patterns(setting_patterns, names) if names else ())
+        for pattern in (comparable_points.unmatched_label_patterns(setting_patterns, names) if names else ())
     ]

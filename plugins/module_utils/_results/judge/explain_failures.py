@@ -17,7 +17,6 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_and_run_answer_schemas import (
     FAULT,
     FINDING,
@@ -25,10 +24,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.f
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import run_checks
-from .run_texts import ERRORS, MOST_LETTERS, RunText, run_texts
+from .failure_texts import ERRORS, MOST_LETTERS, RunText, run_texts
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.

@@ -26,10 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 
 from ..kpi.point_labels import flatten_labels
-from . import acknowledgements, limits, matching
-from .acknowledgements import Acknowledgement
+from . import acknowledged_regressions, comparable_points, kpi_limits
+from .acknowledged_regressions import Acknowledgement
 from .collect_history import OPENSEARCH, S3, USED, HistoryRequest
-from .matching import LabelRules
+from .comparable_points import LabelRules
 
 CORRECTIONS = ("holm", "fdr", "none")
 LEAST_DIFFERENCE = 0.05
@@ -64,7 +64,7 @@ class HistorySettings:
         """Return the smallest difference of a KPI that matters, as a share: by its name, else by the first pattern."""
         if not isinstance(self.least, Mapping):
             return self.least
-        patterns = [pattern for pattern in self.least if limits.do_patterns_overlap(pattern, kpi)]
+        patterns = [pattern for pattern in self.least if kpi_limits.do_patterns_overlap(pattern, kpi)]
         return self.least[kpi if kpi in patterns else patterns[0]] if patterns else LEAST_DIFFERENCE
 
 
@@ -143,7 +143,7 @@ def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
         }
     else:
         shares = _parse_baseline_share(least, "results_least")
-    known = acknowledgements.parse_acknowledgements(params.get("acknowledged"))
+    known = acknowledged_regressions.parse_acknowledgements(params.get("acknowledged"))
     return HistorySettings(**{**params, "least": shares, "acknowledged": known})
 
 
@@ -167,19 +167,19 @@ def check_kpis(
 ) -> None:
     """Raise InputError for a KPI in results_judged, _least or _acknowledged that no definition yields."""
     names = list(
-        dict.fromkeys(name for definition in definitions for name in limits.kpi_names_of_definition(definition))
+        dict.fromkeys(name for definition in definitions for name in kpi_limits.kpi_names_of_definition(definition))
     )
     keywords = [HEADLINE, ALL]
     of_least = least if isinstance(least, Mapping) else ()
     for setting, patterns in (
         ("results_judged", judged),
         ("results_least", of_least),
-        (acknowledgements.SETTING, [known.kpi for known in acknowledged]),
+        (acknowledged_regressions.SETTING, [known.kpi for known in acknowledged]),
     ):
         for pattern in map(str, patterns):
             if pattern in keywords and setting == "results_judged":
                 continue
-            if not any(limits.do_patterns_overlap(pattern, name) for name in names):
+            if not any(kpi_limits.do_patterns_overlap(pattern, name) for name in names):
                 near = suggest_similar_name(pattern, [*names, *keywords])
                 raise InputError(f"{setting}: KPI '{pattern}' is not defined{near}", setting=setting)
 
@@ -221,9 +221,9 @@ def check_runs(number: int) -> None:
 def check_patterns(setting: str, patterns: Iterable[str], settings: Mapping[str, Any], what: str = "this run") -> None:
     """Raise InputError for a pattern that can match no label. settings: of a point. what: the runs, in messages."""
     known = [*flatten_labels({"settings": settings}), *_label_names()]
-    for pattern in matching.unmatched_label_patterns(patterns, known):
+    for pattern in comparable_points.unmatched_label_patterns(patterns, known):
         if not any(f"{pattern}.".startswith(f"{free}.") for free in _FREE):
-            near = suggest_similar_name(pattern, [matching.display_name(name) for name in known])
+            near = suggest_similar_name(pattern, [comparable_points.display_name(name) for name in known])
             raise InputError(f"{setting}: '{pattern}' matches no label of {what}{near}")
 
 

@@ -15,10 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..statistics.figure_readings import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_JUDGED, NOT_MEASURED
-from . import headline, judge_history, limits, overall_verdict, repeated_limits, run_checks, run_warnings
+from . import headline, judge_history, judge_repeated_points, kpi_limits, overall_verdict, run_checks, run_warnings
 from .collect_history import RunHistory
 from .history_settings import ALL, HEADLINE, HistorySettings
-from .limits import KpiLimit
+from .kpi_limits import KpiLimit
 from .overall_verdict import ERROR, INVALID
 
 #: The figure whose limit says how many workloads need not succeed.
@@ -74,8 +74,8 @@ def judge_whole_run(
             point: [limit for limit in of_point if limit.pattern == FAILED] for point, of_point in rules.limits.items()
         }
         history, rules = None, replace(rules, judged=(), limits=of_workloads)
-    attempts = repeated_limits.passed_attempts_by_point(run)
-    kpis = repeated_limits.judged_kpis(
+    attempts = judge_repeated_points.passed_attempts_by_point(run)
+    kpis = judge_repeated_points.judged_kpis(
         attempts, rules.limits, lambda kpi: is_compared_with_history(kpi, rules.judged), rules.history.level, (FAILED,)
     )
     for point in run.points:
@@ -139,20 +139,20 @@ def judged_kpis(point: Point, of_point: Sequence[KpiLimit], judged: Sequence[str
     for kpi in point.kpis or []:
         own = [limit for limit in of_point if limit.matches(kpi["name"])]
         if own or is_compared_with_history(kpi, judged):
-            readings = [limits.check_kpi_against_limit(limit, kpi) for limit in own]
-            low, high = limits.kpi_uncertainty_interval(kpi)
-            entry = limits.judged_kpi(point.number, kpi, own, readings, is_compared_with_history(kpi, judged))
+            readings = [kpi_limits.check_kpi_against_limit(limit, kpi) for limit in own]
+            low, high = kpi_limits.kpi_uncertainty_interval(kpi)
+            entry = kpi_limits.judged_kpi(point.number, kpi, own, readings, is_compared_with_history(kpi, judged))
             entries.append({**entry, "low": low, "high": high})
     names = [str(kpi["name"]) for kpi in point.kpis or []]
     absent = [limit for limit in of_point if not any(map(limit.matches, names))]
-    return entries + [limits.absent_kpi(point.number, limit) for limit in absent]
+    return entries + [kpi_limits.absent_kpi(point.number, limit) for limit in absent]
 
 
 def is_compared_with_history(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:
     """Return whether a KPI is compared with history."""
     if ALL in judged or (HEADLINE in judged and kpi.get("headline")):
         return True
-    return any(limits.do_patterns_overlap(pattern, kpi["name"]) for pattern in judged)
+    return any(kpi_limits.do_patterns_overlap(pattern, kpi["name"]) for pattern in judged)
 
 
 def _compare_kpis_with_history(

@@ -25,11 +25,11 @@ from ..statistics.figure_readings import (
     PASS,
     REGRESSION,
 )
-from . import collect_history, judge_history, limits, matching, overall_verdict
+from . import collect_history, comparable_points, judge_history, kpi_limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory
+from .comparable_points import UNUSABLE, LabelRules
 from .history_settings import HEADLINE, HistorySettings
 from .judge_run import is_compared_with_history
-from .matching import UNUSABLE, LabelRules
 from .overall_verdict import INVALID
 from .past_run_data import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
 
@@ -137,7 +137,10 @@ def _grouping_labels(side: RunSide, rules: LabelRules, read: ReadSettings) -> li
     """Return the labels of each point by which runs are grouped, without repetitions."""
     of_points = [read.keep_read(flatten_labels(recorded_labels(side.run, point))) for point in side.run.points]
     kept = [
-        {**matching.labels_required_equal(labels, rules), **matching.labels_distinguishing_old_group(labels, rules)}
+        {
+            **comparable_points.labels_required_equal(labels, rules),
+            **comparable_points.labels_distinguishing_old_group(labels, rules),
+        }
         for labels in of_points
     ]
     return [labels for place, labels in enumerate(kept) if labels not in kept[:place]]
@@ -150,8 +153,8 @@ def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules, read: R
         for side in (first, other)
     )
     texts = [
-        f"{matching.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
-        for name in matching.differing_label_names(ours, theirs)
+        f"{comparable_points.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
+        for name in comparable_points.differing_label_names(ours, theirs)
     ]
     return formats.format_list(texts, _NAMED)
 
@@ -253,7 +256,7 @@ def _judged_kpi_series(
                 baseline = f"{first.letter} and its history" if old else first.letter
                 values = ((*old, *before), (*new, *after))
                 series = KpiSeries(point.number, name, unit, kpi["direction"], *values, baseline=baseline, labels=ran)
-                yield {**limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
+                yield {**kpi_limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
 
 
 def _first_readable_points(side: RunSide) -> list[Point]:

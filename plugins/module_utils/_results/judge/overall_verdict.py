@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.plain_text import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.figure_readings import (

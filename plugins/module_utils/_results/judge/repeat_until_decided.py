@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 
 from ..statistics.figure_readings import LEAST_HISTORY, NO_HISTORY
 from . import schedule_log
-from .next_point import (
+from .choose_next_point import (
     FAILED,
     PLANNED,
     SKIPPED,

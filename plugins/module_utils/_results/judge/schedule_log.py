@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
 
-from .next_point import PlannedPoint, ScheduleFinished
+from .choose_next_point import PlannedPoint, ScheduleFinished
 
 FILE, SCHEMA = "schedule.jsonl", "schedule/1"
 

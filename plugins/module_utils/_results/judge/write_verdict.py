@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
     Result,
     read_timelines_by_point,
     sha256_of_file,
@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 )
 
 from ..kpi import kpi_definitions
-from . import explain_failures, judge_run, limits, overall_verdict
+from . import explain_failures, judge_run, kpi_limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
@@ -161,9 +161,9 @@ def write_verdict(
     default = DEFAULT_LIMITS if default_limits is None else default_limits
     of_points = {}
     for point in run.points:
-        own = (point.all_settings or {}).get(limits.SETTING)
+        own = (point.all_settings or {}).get(kpi_limits.SETTING)
         raw = own if isinstance(own, Mapping) else default
-        of_points[point.number] = limits.parse_kpi_limits(raw, [*(point.kpis or []), *defined])
+        of_points[point.number] = kpi_limits.parse_kpi_limits(raw, [*(point.kpis or []), *defined])
     filled = replace(rules, max_lateness=max_lateness, limits=of_points)
     warnings += _unknown_answer(run.points)
     store = KeptRuns(run.top, run.session) if run.repeats and past.sources else None

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_views
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import Result, for_each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
@@ -325,7 +325,7 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
             "without_value": sum(1 for kpi in kpis if kpi["value"] is None),
         }
 
-    result = each_point(run, points, WRITTEN, one)
+    result = for_each_point(run, points, WRITTEN, one)
     count = sum(row["kpis"] for row in result["points"])
     result["summary"] = (
         f"{formats.format_count(count, 'figure')} in {formats.format_count(len(result['points']), 'point')}"

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..judge import explain_failures, overall_verdict
-from . import figure_texts, point_section, run_facts
+from . import figure_texts, point_details, run_facts
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
@@ -166,7 +166,7 @@ def _point_template_variables(run: Run, point: Point, table: TimelineTable | Non
         "notes": notes,
         "plots": [],
         "attribution": point.attribution,
-        "users": point_section.users_section(point.folder, table),
+        "users": point_details.users_section(point.folder, table),
         **_measurements_of_point(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -187,8 +187,8 @@ def _measurements_of_point(table: TimelineTable | None, kpis: Sequence[Mapping[s
         }
     return {
         "planned": len(table),
-        "foreign": point_section.time_sources_section(table),
-        "clients": point_section.clients_section(table),
+        "foreign": point_details.time_sources_section(table),
+        "clients": point_details.clients_section(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stage_rows_by_nodes(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.

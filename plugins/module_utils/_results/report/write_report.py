@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, plain_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, text_escaping
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     schema_migration,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
     Result,
     read_timelines_by_point,
     sha256_of_file,
@@ -188,7 +188,7 @@ def embedded_plot_variables(plot: PlotFile) -> dict[str, Any]:
 def _neutralise_text(value: Any) -> Any:
     """Return a text with its control characters made visible; markup and other values as they are."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
-    return plain_text.visible_text(value) if is_text else value
+    return text_escaping.visible_text(value) if is_text else value
 
 
 def render(template: Path, content: Mapping[str, Any]) -> str:

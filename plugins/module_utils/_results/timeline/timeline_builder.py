@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 from . import audit_log as audit_logs
 from .client_clocks import ClientClocks
 from .foreign_load_times import ForeignLoad
-from .interval_assignment import IntervalAssignment
+from .stage_interval_assignment import IntervalAssignment
 from .stage_order_and_reduction import ALL, OWN, TimelineStage, stages_from_definitions
 from .watch_event_assignment import POD, EventReader, Witness
 

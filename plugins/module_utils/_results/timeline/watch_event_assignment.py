@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import WorkloadNodes
 
 from .clocks import parse_resource_version
-from .interval_assignment import IntervalAssignment, SeenObject
+from .stage_interval_assignment import IntervalAssignment, SeenObject
 
 POD = "Pod"
 #: Called with the index of a workload, an event of it, and the bounds of the event's moment.

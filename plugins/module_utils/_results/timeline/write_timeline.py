@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     run_reader,
     timeline_table,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import Result, each_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import Result, for_each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -115,7 +115,7 @@ def write_timeline(
             "contradictions": len(table.contradictions),
         }
 
-    result = each_point(run, points, ("timeline.jsonl", "timeline.csv"), one)
+    result = for_each_point(run, points, ("timeline.jsonl", "timeline.csv"), one)
     planned = sum(row["planned"] for row in result["points"])
     outcomes: Counter[str] = Counter()
     for row in result["points"]:

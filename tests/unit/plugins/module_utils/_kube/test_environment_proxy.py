@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ProxyAddress, proxy_of_environment
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import (
+    ProxyAddress,
+    proxy_of_environment,
+)
 
 PROXY = {"HTTPS_PROXY": "http://me:p%40@proxy:3128"}
 

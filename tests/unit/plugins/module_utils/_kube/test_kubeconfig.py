@@ -15,9 +15,9 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, login
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import Broken, ProxyAddress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import Broken, ProxyAddress
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import (
     ProxyAddress,
     open_proxy_tunnel,
     parse_proxy_url,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import counted_points
 from hypothesis import given
@@ -41,4 +41,4 @@ def test_point_999_is_read_before_point_1000(tmp_path):
         "999-10",
         "1000",
     ]
-    assert [one.name for one in next_point.read_attempts(tmp_path)] == ["999", "999-9", "999-10", "1000"]
+    assert [one.name for one in choose_next_point.read_attempts(tmp_path)] == ["999", "999-9", "999-10", "1000"]

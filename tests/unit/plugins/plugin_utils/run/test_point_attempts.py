@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import next_point, schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point, schedule_log
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
 
 POINTS = {f"{number:03d}": {"count": number} for number in range(1, 4)}
@@ -41,7 +41,7 @@ def end(run_dir: Path, name: str, status: str) -> None:
 
 
 def of(run_dir: Path) -> dict[str, str]:
-    return {one.name: one.status for one in next_point.read_attempts(run_dir)}
+    return {one.name: one.status for one in choose_next_point.read_attempts(run_dir)}
 
 
 def documents(run_dir: Path, names: list[str]) -> dict[str, tuple[str, int]]:
@@ -83,7 +83,7 @@ def test_points_that_have_ended_keep_their_files_and_others_get_the_new_settings
 def test_a_further_attempt_has_its_record_and_the_settings_of_its_point(tmp_path: Path) -> None:
     begin(tmp_path)
     end(tmp_path, "003", "passed")
-    (wanted,) = next_point.points_to_redo(["003"], point_attempts.last_session_schedule_state(tmp_path))
+    (wanted,) = choose_next_point.points_to_redo(["003"], point_attempts.last_session_schedule_state(tmp_path))
     point_attempts.create_attempt(tmp_path, wanted)
     first, further = (files.read_yaml(tmp_path / "points" / name / "point.yml") for name in ("003", "003-2"))
     assert (further["point"], further["of"], further["attempt"]) == ("003-2", "003", 2)
@@ -128,7 +128,7 @@ def run_session(run_dir: Path, number: int, asked: list[str], outcomes: list[str
     code = 1
     try:
         begin(run_dir, began=str(number))
-        for one in next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir)):
+        for one in choose_next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir)):
             point_attempts.create_attempt(run_dir, one)
         for outcome in outcomes:
             found = point_attempts.next_attempt_module_result(run_dir, False)
@@ -164,7 +164,7 @@ def test_a_run_survives_a_kill_between_any_two_writes(tmp_path: Path, asked: lis
 
 def check(run_dir: Path) -> None:
     """Each attempt is whole, has ended, has a number and a uuid that no other has, and was decided once a session."""
-    found = next_point.read_attempts(run_dir)
+    found = choose_next_point.read_attempts(run_dir)
     assert {path.name for path in (run_dir / "points").iterdir()} == {one.name for one in found}
     assert {one.status for one in found} <= {"passed", "failed"}
     assert all(one.record["point"] == one.name for one in found)

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     collect_past_runs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.point_attempts import ScheduleKeywords

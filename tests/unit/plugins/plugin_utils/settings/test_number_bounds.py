@@ -12,14 +12,14 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import (
+    coerce_to_declared_type,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.matrix_points import (
     MOST_POINTS,
     SettingsMatrix,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import (
-    coerce_to_declared_type,
-)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.action.rehearsal_cluster import ActionModule
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_values, settings_context
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_values import coerce_to_declared_type
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    convert_setting_values,
+    settings_context,
+)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import (
+    coerce_to_declared_type,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
 ONE = Setting("load_kubeconfig", "load", {"type": "path"})
@@ -44,7 +49,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_path_is_relative_to_where_the_user_stands(given: str, meant: str, here: Path) -> None:
-    assert setting_values.absolute_path(given) == meant.format(here=here)
+    assert convert_setting_values.absolute_path(given) == meant.format(here=here)
 
 
 def test_a_setting_keeps_its_path_for_a_session_that_is_called_from_another_folder(

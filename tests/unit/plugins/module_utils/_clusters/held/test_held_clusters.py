@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_place import path_and_inode
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (

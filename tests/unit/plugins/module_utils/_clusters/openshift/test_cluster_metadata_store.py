@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     cluster_metadata_store,
-    install_steps,
+    installer_actions,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from scripted_server import ScriptedServer
@@ -89,7 +89,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tmp_path: Path, mirror: Any) -> None:
     url, digest = mirror
     said: list[str] = []
-    find = partial(install_steps.find_or_download_program, "openshift-install", "")
+    find = partial(installer_actions.find_or_download_program, "openshift-install", "")
     path = Path(find(url, "4.19.9", digest, tmp_path / "cache", said.append))
     assert path.read_bytes() == b"#!/bin/sh\n" and path.stat().st_mode & 0o100
     assert find(url, "4.19.9", f"sha256:{digest}", tmp_path / "cache", said.append) == str(path)
@@ -105,7 +105,9 @@ def test_a_program_is_fetched_once_and_only_with_the_checksum_that_was_pinned(tm
 
 def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no program"):
-        install_steps.find_or_download_program("openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print)
+        installer_actions.find_or_download_program(
+            "openshift-install", str(tmp_path / "no"), "", "", "", tmp_path, print
+        )
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="openshift-install is not in PATH"):
-        install_steps.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)
+        installer_actions.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)

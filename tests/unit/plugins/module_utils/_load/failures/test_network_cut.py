@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
-    control_plane,
+    control_plane_failures,
     guard_processes,
     network_cut,
 )
@@ -53,9 +53,11 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[instan
     found.records.mkdir(parents=True)
     found.log_of("x").parent.mkdir(parents=True, exist_ok=True)
     node = subprocess.Popen(["unshare", "-Ur", "sh", "-c", f"{' '.join(COMMANDS)} wait"], start_new_session=True)
-    monkeypatch.setattr(control_plane, "find_instance", lambda _server: found)
-    monkeypatch.setattr(control_plane, "instance_at", lambda _path: found)
-    monkeypatch.setattr(control_plane, "running_processes", lambda _instance: {"node": SimpleNamespace(pid=node.pid)})
+    monkeypatch.setattr(control_plane_failures, "find_instance", lambda _server: found)
+    monkeypatch.setattr(control_plane_failures, "instance_at", lambda _path: found)
+    monkeypatch.setattr(
+        control_plane_failures, "running_processes", lambda _instance: {"node": SimpleNamespace(pid=node.pid)}
+    )
     try:
         addresses = [f"10.9.0.{number}" for number in (1, 2, 3, 4)]
         await_true(lambda: len(network_cut._processes_with_addresses(node.pid, addresses)) == 4, "no networks")
@@ -73,8 +75,8 @@ def row(instance: instance_dir.InstancePaths, *numbers: int) -> dict[str, Any]:
 
 
 def cuts(failure: dict[str, Any]) -> list[bool]:
-    instance = control_plane.instance_at(Path(failure["before"]["instance"]))
-    node = control_plane.running_processes(instance)["node"].pid
+    instance = control_plane_failures.instance_at(Path(failure["before"]["instance"]))
+    node = control_plane_failures.running_processes(instance)["node"].pid
     return [network_cut._is_cut(*pair) for pair in network_cut._pairs(node, failure)]
 
 

@@ -18,6 +18,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.capacity_search_schedule import (
+    SearchSchedule,
+    SearchSpec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_process_resources import (
     client_bottleneck,
     raised_priority,
@@ -49,12 +53,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_log import PastRequests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.search_schedule import (
-    SearchSchedule,
-    SearchSpec,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_answer import (
-    StreamedAnswer,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import (
+    StreamedResponse,
     error_text,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import ClientPart
@@ -158,7 +158,7 @@ def test_the_message_of_an_error_is_found_in_the_forms_of_servers(value: Any, te
 
 
 def test_a_whole_answer_has_its_usage() -> None:
-    answer = StreamedAnswer()
+    answer = StreamedResponse()
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}
     answer.take(json.dumps({"choices": [{"message": {"content": "a b"}}], "usage": usage}).encode(), 5)
     assert (answer.prompt, answer.tokens, answer.cached, answer.times) == (3, 2, 1, [5])

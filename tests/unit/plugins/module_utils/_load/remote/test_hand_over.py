@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import driver_pod, result_sync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import driver_pod, files_in_configmaps
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import ClientState
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import ResultSync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-LEDGER, OBSERVATIONS = result_sync.FILES
+LEDGER, OBSERVATIONS = files_in_configmaps.FILES
 
 
 def store_of() -> ConfigMapStore:
@@ -56,12 +56,12 @@ def test_a_part_that_no_pod_of_ours_would_write_is_refused(tmp_path: Path, packe
     ends = {LEDGER: base64.b64encode(packed).decode()}
     store.held["load-0-files"] = {"data": {"index": json.dumps(index)}, "binaryData": ends}
     with pytest.raises(DataError, match=f"load-0-files has no valid part of a file: it is {why}"):
-        result_sync.fetch_results(store, "ns", "load-0", tmp_path / "to")
+        files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "to")
 
 
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
     chance, store = random.Random(3), store_of()
-    wanted = dict.fromkeys(result_sync.FILES, b"")
+    wanted = dict.fromkeys(files_in_configmaps.FILES, b"")
     for number in range(3):
         folder = tmp_path / str(number)
         pod = over(store, folder)
@@ -76,7 +76,7 @@ def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> No
         assert pod.send() is False, "nothing was added"
         with open(folder / LEDGER, "ab") as stream:
             stream.write(b"lost with the pod")
-    index = result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    index = files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
     assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
     assert sum(last - first + 1 for one in index.values() for _of, first, last in one["parts"]) > 4
 
@@ -90,7 +90,7 @@ def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Pa
     assert again.restore()
     (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
     assert again.send()
-    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
+    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
 
 
@@ -104,7 +104,7 @@ def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> 
         pod.send()
     store.before = lambda: None
     assert pod.send()
-    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
+    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
 
 
@@ -137,14 +137,14 @@ PODS = st.lists(st.tuples(SIZES, st.integers(0, 6), st.booleans()), min_size=1, 
 @given(PODS, st.integers(0, 1000))
 def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: list[Any], seed: int) -> None:
     chance, store = random.Random(seed), store_of()
-    handed = dict.fromkeys(result_sync.FILES, b"")  # at least this has to be restored
+    handed = dict.fromkeys(files_in_configmaps.FILES, b"")  # at least this has to be restored
     with tempfile.TemporaryDirectory() as top:
         for number, (grows, kill, after) in enumerate([*pods, ([], 99, False)]):
             folder = Path(top) / str(number)
             pod = over(store, folder)
             pod.restore()
             files = {}
-            for name in result_sync.FILES:
+            for name in files_in_configmaps.FILES:
                 path = folder / name
                 restored = complete(path.read_bytes()) if path.exists() else b""
                 assert restored.startswith(handed[name])
@@ -153,7 +153,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
             killed_at(store, kill, after)
             try:
                 for sizes in grows:
-                    for name, size in zip(result_sync.FILES, sizes, strict=True):
+                    for name, size in zip(files_in_configmaps.FILES, sizes, strict=True):
                         files[name] += b"\n" if size else b""
                         files[name] += lines(chance, size) + chance.randbytes(size % 300).hex().encode()
                         (folder / name).write_bytes(files[name])
@@ -163,7 +163,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
                 pass
             store.before = store.after = lambda: None
             here = Path(top) / "here"
-            for name in result_sync.fetch_results(store, "ns", "load-0", here):
+            for name in files_in_configmaps.fetch_results(store, "ns", "load-0", here):
                 found = (here / name).read_bytes()
                 assert complete(found).startswith(handed[name]) and files[name].startswith(complete(found))
 
@@ -181,8 +181,8 @@ def test_what_is_written_grows_linearly_with_what_was_recorded(tmp_path: Path) -
         written.append(store.written)
         head = json.dumps(store.held["load-0-files"])
         # Base64 and metadata, what is new, and the small ends of both files again.
-        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * result_sync.MAX_END_BYTES + 2_000)
-        assert len(head) < 1.4 * 2 * result_sync.MAX_END_BYTES + 2_000, (
+        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * files_in_configmaps.MAX_END_BYTES + 2_000)
+        assert len(head) < 1.4 * 2 * files_in_configmaps.MAX_END_BYTES + 2_000, (
             "the index does not grow with the number of parts"
         )
     assert 1.8 < written[1] / written[0] < 2.2 and 1.8 < written[2] / written[1] < 2.2
@@ -199,12 +199,12 @@ def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
     for data, words in ((b"no", "no valid part"), (zlib.compress(b"other"), "its checksum differs")):
         store.held[part] = {**kept, "binaryData": {key: base64.b64encode(data).decode()}}
         with pytest.raises(DataError, match=words):
-            result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
+            files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
     del store.held[part]
     with pytest.raises(DataError, match="was deleted"):
-        result_sync.fetch_results(store, "ns", "load-0", tmp_path / "c")
+        files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
     with pytest.raises(DataError, match="load-1-files with the files of the load was deleted"):
-        result_sync.fetch_results(store, "ns", "load-1", tmp_path / "c")
+        files_in_configmaps.fetch_results(store, "ns", "load-1", tmp_path / "c")
 
 
 def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:

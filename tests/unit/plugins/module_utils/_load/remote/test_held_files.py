@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load, result_sync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps, remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import (
     ClientState,
     DriverPod,
     PodsState,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_sync import ResultSync
 from config_map_store import ConfigMapStore
 
-LEDGER, OBSERVATIONS = result_sync.FILES
+LEDGER, OBSERVATIONS = files_in_configmaps.FILES
 S3 = {"url": "s3://results/x", "endpoint": "https://s3.example.com", "access_key": "key", "secret_key": "hidden words"}
 
 
@@ -52,9 +52,11 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
                 stream.write(lines(chance, size))
         pod.send()
     assert pod.held
-    assert size_of(store) <= most + 2 * result_sync.MAX_PART_BYTES + 400_000, "the API server gets no more than that"
-    result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
-    whole = {name: (tmp_path / "a" / name).read_bytes() for name in result_sync.FILES}
+    assert size_of(store) <= most + 2 * files_in_configmaps.MAX_PART_BYTES + 400_000, (
+        "the API server gets no more than that"
+    )
+    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    whole = {name: (tmp_path / "a" / name).read_bytes() for name in files_in_configmaps.FILES}
     assert (tmp_path / "here" / LEDGER).read_bytes() == whole[LEDGER]
     part = (tmp_path / "here" / OBSERVATIONS).read_bytes()
     assert 0 < len(part) < len(whole[OBSERVATIONS]) and whole[OBSERVATIONS].startswith(part)
@@ -68,11 +70,11 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
 def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held: bool) -> None:
     store = store_of()
     pod = over(store, tmp_path / "a", most)
-    for name in result_sync.FILES:
+    for name in files_in_configmaps.FILES:
         (tmp_path / "a" / name).write_bytes(b'{"type":"end"}\n')
     pod.send()
     assert pod.held is held
-    index = result_sync.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    index = files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
     assert (tmp_path / "here" / LEDGER).read_bytes() == b'{"type":"end"}\n'
     assert ((tmp_path / "here" / OBSERVATIONS).read_bytes() == b"") is held and index
 

@@ -6,7 +6,7 @@ import threading
 from typing import cast
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import canary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary import (
     PeriodicRequester,

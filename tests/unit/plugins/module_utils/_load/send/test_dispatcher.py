@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server import ApiServerAccess
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState

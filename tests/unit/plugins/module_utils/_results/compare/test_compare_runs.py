@@ -17,8 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compar
     run_pairs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import ComparisonRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from run_directory import REAL, World, write_run
 
 TEMPLATE = Path(__file__).parents[6] / "roles" / "results" / "templates" / "compare.html.j2"

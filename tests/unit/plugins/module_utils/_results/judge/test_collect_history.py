@@ -21,8 +21,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     HistoryRequest,
     RunHistory,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import (
+    LabelRules,
+    LeftOut,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.history_settings import HistorySettings
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from jsonschema import Draft202012Validator

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
-    run_texts,
+    failure_texts,
     write_verdict,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import finding_line
@@ -251,7 +251,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
     def search_texts(*texts: tuple[str, str]) -> list[str]:
         parts = [(*place.split(), "") for place, _text in texts]
         found = [
-            run_texts.RunText(part[0], "a", 1, text, "", part[1])
+            failure_texts.RunText(part[0], "a", 1, text, "", part[1])
             for part, (_place, text) in zip(parts, texts, strict=True)
         ]
         monkeypatch.setattr(explain_failures, "run_texts", lambda _run: iter(found))

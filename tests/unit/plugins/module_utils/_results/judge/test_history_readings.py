@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 PASSED = {

@@ -12,11 +12,11 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run_groups
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import HistoryRequest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import (
     ComparisonRules,
     RunSide,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from past_run_files import run_id, write_past_run
 

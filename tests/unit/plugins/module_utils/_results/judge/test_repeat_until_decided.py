@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import repeat_until_decided
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     PlannedPoint,
     ScheduleFinished,
 )

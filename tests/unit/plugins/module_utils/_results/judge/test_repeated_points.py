@@ -5,7 +5,7 @@ from __future__ import annotations
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_points
 
 MOST = KpiLimit("latency", None, 2.0, "max 2 s", "s")

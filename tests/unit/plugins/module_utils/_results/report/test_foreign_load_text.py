@@ -6,7 +6,7 @@ from array import array
 from math import nan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import point_section
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import point_details
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 
@@ -20,7 +20,7 @@ def table(**header: Any) -> TimelineTable:
 
 def test_each_stage_has_its_sources_and_widths() -> None:
     dated = {"created": {"creationTimestamp": 1, "revision clock": 1000}, "pods_running": {"list": 2}}
-    found = point_section.time_sources_section(
+    found = point_details.time_sources_section(
         table(sent_is="created", dated_by={**dated, "pods_running_first": {"list": 2}})
     )
     assert found is not None
@@ -37,4 +37,4 @@ def test_each_stage_has_its_sources_and_widths() -> None:
 
 
 def test_a_load_of_ours_has_no_such_table() -> None:
-    assert point_section.time_sources_section(table()) is None
+    assert point_details.time_sources_section(table()) is None

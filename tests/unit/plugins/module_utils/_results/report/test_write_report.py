@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     write_timeline,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.each_point import read_timelines_by_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import read_timelines_by_point
 from run_directory import World, write_run
 from split_point import WrongClock, split
 

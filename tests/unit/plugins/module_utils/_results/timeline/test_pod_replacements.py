@@ -9,7 +9,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     pod_lifetimes,
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.interval_assignment import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_interval_assignment import (
     SeenObject,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.watch_event_assignment import (

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.always_valid_interval import AnytimeDifference
 from ..statistics.figure_readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
-from . import limits
-from .limits import KpiLimit
+from . import kpi_limits
+from .kpi_limits import KpiLimit
 from .past_run_data import WIDTH
 
 Kpi = Mapping[str, Any]
@@ -75,7 +75,7 @@ def judged_kpis(
     for point, members in attempts.items():
         names = {str(kpi["name"]) for member in members for kpi in member.kpis or []}
         absent = [limit for limit in of_points.get(point, ()) if not any(map(limit.matches, names))]
-        entries += [limits.absent_kpi(members[0].number, limit) for limit in absent]
+        entries += [kpi_limits.absent_kpi(members[0].number, limit) for limit in absent]
     return entries
 
 
@@ -94,21 +94,21 @@ def _verdict_entry_of_kpi(
     values = [kpi["value"] for kpi in kpis if kpi["value"] is not None]
     bounded = any(kpi["value"] is None and kpi.get("at_least") is not None for kpi in kpis)
     entry = {
-        **limits.judged_kpi(point, kpis[0], own, readings, compared),
+        **kpi_limits.judged_kpi(point, kpis[0], own, readings, compared),
         "value": sum(values) / len(values) if values and not bounded else None,
         "simulated": any(kpi["simulated"] for kpi in kpis),
         "series": [_run_value(kpi) for kpi in kpis],
     }
     if not readings:
         return entry
-    worst = limits.worst_reading(readings)
+    worst = kpi_limits.worst_reading(readings)
     numbers = {name: getattr(worst, name) for name in ("value", "low", "high", "p", "p_corrected")}
     known = {name: comparison_scale.finite_or_none(number) for name, number in numbers.items()}
     return {**entry, "method": METHOD, **known}
 
 
 def _run_value(kpi: Kpi) -> dict[str, Any]:
-    low, high = limits.kpi_uncertainty_interval(kpi)
+    low, high = kpi_limits.kpi_uncertainty_interval(kpi)
     return {"run": kpi["attempt"], "group": "new", "value": kpi["value"], "low": low, "high": high}
 
 
@@ -152,7 +152,7 @@ def judge_kpis_against_limits(
 
 def _judge_kpi_against_limit(limit: KpiLimit, kpis: Sequence[Kpi]) -> _LimitTestResult | None:
     """Return the test of a figure, None for one without noise, or of which an end is not known in some attempt."""
-    if any(None in (limits.finite_kpi_value(kpi), *limits.kpi_uncertainty_interval(kpi)) for kpi in kpis):
+    if any(None in (kpi_limits.finite_kpi_value(kpi), *kpi_limits.kpi_uncertainty_interval(kpi)) for kpi in kpis):
         return None
     ends = [end for end in (limit.least, limit.most) if end is not None]
     logarithmic = all(number > 0 for number in [*ends, *_scaled_kpi_values(kpis, False)])
@@ -198,7 +198,7 @@ def _mean_variance_within_attempts(kpis: Sequence[Kpi], logarithmic: bool) -> fl
     """Return the mean variance within the attempts, from the widths of their intervals."""
     widths = []
     for kpi in kpis:
-        low, high = limits.kpi_uncertainty_interval(kpi)
+        low, high = kpi_limits.kpi_uncertainty_interval(kpi)
         if low is not None and high is not None:
             widths.append((high - low) / (kpi["value"] if logarithmic else 1.0))
     return sum((width / WIDTH) ** 2 for width in widths) / len(widths) if widths else 0.0
@@ -231,19 +231,19 @@ def _format_reading_sentence(
     about = (
         f" ({formats.format_interval_words(low, high, unit)} at every look)" if isfinite(high) and isfinite(low) else ""
     )
-    mean = limits.format_value_near_limit(limit, value, unit)
-    return f"The mean of {len(kpis)} attempts is {mean}{about}. It {limits.VERBS[result]} the limit, {limit.text}."
+    mean = kpi_limits.format_value_near_limit(limit, value, unit)
+    return f"The mean of {len(kpis)} attempts is {mean}{about}. It {kpi_limits.VERBS[result]} the limit, {limit.text}."
 
 
 def _reading_without_test(limit: KpiLimit, kpis: Sequence[Kpi], each: bool) -> RepeatedReading:
     """Return the reading that all attempts agree on, without a test; the gravest if the limit is for each."""
-    readings = [limits.check_kpi_against_limit(limit, kpi) for kpi in kpis]
-    worst = limits.worst_reading(readings)
+    readings = [kpi_limits.check_kpi_against_limit(limit, kpi) for kpi in kpis]
+    worst = kpi_limits.worst_reading(readings)
     results = {reading.result for reading in readings}
     result = worst.result if each or len(results) == 1 else ACROSS
-    known = [value for kpi in kpis if (value := limits.finite_kpi_value(kpi)) is not None]
+    known = [value for kpi in kpis if (value := kpi_limits.finite_kpi_value(kpi)) is not None]
     value = sum(known) / len(known) if len(known) == len(kpis) else nan
-    lows, highs = zip(*(limits.kpi_uncertainty_interval(kpi) for kpi in kpis), strict=True)
+    lows, highs = zip(*(kpi_limits.kpi_uncertainty_interval(kpi) for kpi in kpis), strict=True)
     low = nan if None in lows else min(lows)
     high = nan if None in highs else max(highs)
     text = worst.text

@@ -6,8 +6,8 @@ import math
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import repeated_limits
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_repeated_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ def kpi(value, low=None, high=None, name="latency", unit="s"):
 
 
 def read(values, limit=MOST, level=0.01):
-    (found,) = repeated_limits.judge_kpis_against_limits([(limit, [kpi(one) for one in values])], level)
+    (found,) = judge_repeated_points.judge_kpis_against_limits([(limit, [kpi(one) for one in values])], level)
     return found
 
 
@@ -55,7 +55,7 @@ def test_one_attempt_decides_nothing() -> None:
 def test_the_correction_covers_all_limits_of_the_run() -> None:
     values = [1.0, 1.3, 0.9]
     alone = read(values, level=0.5)
-    many = repeated_limits.judge_kpis_against_limits([(MOST, [kpi(one) for one in values])] * 20, 0.5)
+    many = judge_repeated_points.judge_kpis_against_limits([(MOST, [kpi(one) for one in values])] * 20, 0.5)
     assert alone.result == "within"
     assert {one.result for one in many} == {"across"}
     assert many[0].high > alone.high
@@ -69,8 +69,8 @@ def test_a_range_is_within_only_if_both_ends_are_decided() -> None:
 
 
 def test_intervals_within_the_attempts_are_the_least_noise() -> None:
-    exact = repeated_limits.judge_kpis_against_limits([(MOST, [kpi(1.8), kpi(1.81), kpi(1.79)])], 0.05)[0]
-    blurred = repeated_limits.judge_kpis_against_limits(
+    exact = judge_repeated_points.judge_kpis_against_limits([(MOST, [kpi(1.8), kpi(1.81), kpi(1.79)])], 0.05)[0]
+    blurred = judge_repeated_points.judge_kpis_against_limits(
         [(MOST, [kpi(one, 0.9, 2.7) for one in (1.8, 1.81, 1.79)])], 0.05
     )[0]
     assert (exact.result, blurred.result) == ("within", "across")
@@ -82,15 +82,15 @@ def test_figures_without_noise_count_if_all_attempts_agree() -> None:
     assert (found.result, found.text) == ("within", "2 attempts agree: 1.50 s is within the limit, max 2 s.")
     assert math.isnan(found.p)
     bound = {**kpi(None), "note": "", "lower_bound": None}
-    assert repeated_limits.judge_kpis_against_limits([(MOST, [kpi(1.5), bound])], 0.01)[0].result == "across"
+    assert judge_repeated_points.judge_kpis_against_limits([(MOST, [kpi(1.5), bound])], 0.01)[0].result == "across"
 
 
 def test_a_limit_for_each_attempt_is_broken_by_one() -> None:
     limit = KpiLimit("workloads_failed", None, 0.0, "max 0 workloads", "workloads")
     attempts = [kpi(value, name="workloads_failed", unit="workloads") for value in (0, 0, 1)]
-    (found,) = repeated_limits.judge_kpis_against_limits([(limit, attempts)], 0.01, ["workloads_failed"])
+    (found,) = judge_repeated_points.judge_kpis_against_limits([(limit, attempts)], 0.01, ["workloads_failed"])
     assert (found.result, found.text) == ("outside", "1 workload is outside the limit, max 0 workloads.")
-    (found,) = repeated_limits.judge_kpis_against_limits([(limit, attempts[:1])], 0.01, ["workloads_failed"])
+    (found,) = judge_repeated_points.judge_kpis_against_limits([(limit, attempts[:1])], 0.01, ["workloads_failed"])
     assert found.result == "within"
 
 
@@ -110,7 +110,7 @@ def test_wrong_decisions_are_as_rare_as_stated(distribution: str) -> None:
 def test_no_figures_are_an_error(values: list[float | None], most: float) -> None:
     limit = KpiLimit("latency", None, most, "max", "s")
     attempts = [{**kpi(one), "note": "none"} for one in values]
-    (found,) = repeated_limits.judge_kpis_against_limits([(limit, attempts)], 0.01)
+    (found,) = judge_repeated_points.judge_kpis_against_limits([(limit, attempts)], 0.01)
     assert found.result in ("within", "outside", "across", "not measured")
     if found.result == "within" and not math.isnan(found.p):
         assert found.high <= most * (1 + 1e-9)
@@ -134,7 +134,7 @@ ODD = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(LIMITS, st.lists(ODD, min_size=1, max_size=4)), max_size=3), st.floats(0.001, 0.5))
 def test_any_figures_are_read(suite, level):
-    found = repeated_limits.judge_kpis_against_limits(suite, level, ["each"])
+    found = judge_repeated_points.judge_kpis_against_limits(suite, level, ["each"])
     assert len(found) == len(suite)
     for (_limit, kpis), one in zip(suite, found, strict=True):
         assert one.result in ("within", "outside", "across", "not measured")

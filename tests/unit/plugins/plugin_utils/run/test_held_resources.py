@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_by_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_resources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 SINCE = "2026-11-21T05:00:00.000Z"
@@ -23,11 +23,11 @@ FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False
 
 def whats(folder: Path, **cluster: Any) -> list[str]:
     run_cluster_records.update_host_records(folder, ["sutest", "driver"], cluster)
-    return [one["what"] for one in held_by_run.resources_held(folder, SINCE)]
+    return [one["what"] for one in held_resources.resources_held(folder, SINCE)]
 
 
 def test_an_owned_cluster_is_held_once_until_it_is_released(tmp_path: Path) -> None:
-    assert held_by_run.resources_held(tmp_path, SINCE) == []
+    assert held_resources.resources_held(tmp_path, SINCE) == []
     assert whats(tmp_path, **OWN) == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="failed") == ["rehearsal cluster t1-abcdef"]
     assert whats(tmp_path, state="released") == []
@@ -82,14 +82,14 @@ def test_monitoring_of_user_workloads_is_held_until_it_is_restored(tmp_path: Pat
 
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
     run_cluster_records.update_host_records(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
-    assert held_by_run.resources_held(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
+    assert held_resources.resources_held(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
 
 
 KEEP = {"cluster_keep": True}
 
 
 def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
-    held_by_run.refuse_release(run_dir, settings, tags, "THE COMMAND")
+    held_resources.refuse_release(run_dir, settings, tags, "THE COMMAND")
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_the_command_is_that_of_the_project_with_the_files_of_this_session(
         "inventory": ["a,b"],
         "extra_vars": [f"@{vault}", "cluster_reap_dry_run=false"],
     }
-    [(folder, command)] = held_by_run.commands_by_run_directory(tmp_path, ARGV, cli).items()
+    [(folder, command)] = held_resources.commands_by_run_directory(tmp_path, ARGV, cli).items()
     words = shlex.split(command)
     words = words[words.index("/bin/ansible-playbook") :]
     playbook = str((project_role.ROOT / "playbooks" / f"{project}.yml").resolve())
@@ -157,10 +157,10 @@ def test_the_command_is_that_of_the_project_with_the_files_of_this_session(
 )
 def test_a_run_of_a_project_that_is_not_installed_has_no_command(tmp_path: Path, record: object) -> None:
     run_directory(tmp_path, "t1121-abcdef", record)
-    assert held_by_run.commands_by_run_directory(tmp_path, ARGV, {}) == {}
+    assert held_resources.commands_by_run_directory(tmp_path, ARGV, {}) == {}
 
 
 def test_a_path_instead_of_a_role_has_no_command(tmp_path: Path) -> None:
     (tmp_path / "evil.yml").write_text("[]\n", encoding="utf-8")
     run_directory(tmp_path, "t1121-abcdef", {"role": str(tmp_path / "evil")})
-    assert held_by_run.commands_by_run_directory(tmp_path, ARGV, {}) == {}
+    assert held_resources.commands_by_run_directory(tmp_path, ARGV, {}) == {}

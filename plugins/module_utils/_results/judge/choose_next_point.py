@@ -132,7 +132,7 @@ def read_attempts(run_dir: Path) -> tuple[PointAttempt, ...]:
     return tuple(sorted(attempts, key=lambda attempt: run_reader.attempt_order(attempt.of, attempt.attempt)))
 
 
-def next_point(state: ScheduleState, choosers: Sequence[AttemptChooser] = ()) -> PlannedPoint | ScheduleFinished:
+def choose_next_point(state: ScheduleState, choosers: Sequence[AttemptChooser] = ()) -> PlannedPoint | ScheduleFinished:
     """Return the next attempt to measure: an interrupted one, a further one, a first one, then as ``choosers`` decide.
 
     A session decides each attempt at most once, so that it always ends: one whose end could not be recorded is left to

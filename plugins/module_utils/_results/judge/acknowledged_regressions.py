@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import limits
+from . import kpi_limits
 from .past_run_data import KpiSeries, RunValue
 
 SETTING = "results_acknowledged"
@@ -55,7 +55,7 @@ class Acknowledgement:
         return f"known regression ({self.ticket}), acknowledged until {self.until}"
 
     def _covers(self, series: KpiSeries, today: date) -> bool:
-        return today <= self.until and limits.do_patterns_overlap(self.kpi, series.name)
+        return today <= self.until and kpi_limits.do_patterns_overlap(self.kpi, series.name)
 
     def _is_first(self, run: RunValue) -> bool:
         return self.since in (run.run, run.run.partition("/")[0])

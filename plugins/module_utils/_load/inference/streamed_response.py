@@ -36,7 +36,7 @@ def error_text(value: Any) -> str:
     return ""
 
 
-class StreamedAnswer:
+class StreamedResponse:
     """An answer as it arrives. Moments in nanoseconds of the monotonic clock.
 
     times: of each event that has text. sizes: tokens of each, as far as the server says so. ``text``: None if it is not

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import matching
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.matching import LabelRules, LeftOut
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import comparable_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import (
+    LabelRules,
+    LeftOut,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastPoint, PastRun
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import ReadSettings
 from hypothesis import given
@@ -36,7 +39,7 @@ def past(verdict: str = "pass", **changes: Any) -> PastRun:
 
 def outcome(run: PastRun, *compare_on: str, ignore: tuple[str, ...] = ()) -> str:
     """Return old, new, or why the run is left out."""
-    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(compare_on, ignore))
+    found = comparable_points.find_comparable_points({"001": OWN}, run, LabelRules(compare_on, ignore))
     return found.why if isinstance(found, LeftOut) else "new" if found["001"][0].new else "old"
 
 
@@ -86,7 +89,7 @@ def test_labels_must_be_equal_but_for_those_without_influence(run: PastRun, expe
 def test_a_setting_that_a_past_run_did_not_know_matches_while_it_has_its_default(
     run: PastRun, defaults: list[str], expected: str
 ) -> None:
-    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": defaults})
+    found = comparable_points.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": defaults})
     assert (found.why if isinstance(found, LeftOut) else "old") == expected
 
 
@@ -105,14 +108,16 @@ READ = ReadSettings(("fine_tuning", "workload"), ("scheduler", "workload_scale")
 )
 def test_settings_of_other_projects_may_come_and_go(name: str, expected: str) -> None:
     run = past(**{f"settings__{name}": 1})
-    found = matching.find_comparable_points({"001": OWN}, run, LabelRules(), read=READ)
+    found = comparable_points.find_comparable_points({"001": OWN}, run, LabelRules(), read=READ)
     assert (found.why if isinstance(found, LeftOut) else "old") == expected
 
 
 def test_a_past_run_without_recorded_settings_matches_no_defaults() -> None:
     settings = [name.removeprefix("settings.").partition(".")[0] for name in OWN if name.startswith("settings.")]
     run = past(**{name.replace(".", "__"): None for name in OWN if name.startswith("settings.")})
-    assert isinstance(matching.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": settings}), LeftOut)
+    assert isinstance(
+        comparable_points.find_comparable_points({"001": OWN}, run, LabelRules(), {"001": settings}), LeftOut
+    )
 
 
 def test_what_was_written_before_labels_is_left_out() -> None:
@@ -160,7 +165,7 @@ def test_the_reason_is_that_of_the_nearest_point() -> None:
 def test_points_are_found_by_labels_not_by_numbers() -> None:
     other = {**OWN, "settings.fine_tuning_gpus": 8}
     run = PastRun("old", "", "pass", "here", (PastPoint("001", "", other, {}), PastPoint("002", "", dict(OWN), {})))
-    found = matching.find_comparable_points({"001": OWN, "003": other}, run, LabelRules())
+    found = comparable_points.find_comparable_points({"001": OWN, "003": other}, run, LabelRules())
     assert isinstance(found, dict)
     assert {number: [one.point.number for one in points] for number, points in found.items()} == {
         "001": ["002"],
@@ -169,14 +174,14 @@ def test_points_are_found_by_labels_not_by_numbers() -> None:
 
 
 def test_patterns_that_match_nothing_are_found() -> None:
-    assert matching.unmatched_label_patterns(["ran.openshft", "ran.nodes", "fine_tuning_g*", "uuid"], OWN) == [
+    assert comparable_points.unmatched_label_patterns(["ran.openshft", "ran.nodes", "fine_tuning_g*", "uuid"], OWN) == [
         "ran.openshft"
     ]
 
 
 def test_the_old_points_are_named_by_what_distinguishes_them() -> None:
     def text(*runs: PastRun, on: tuple[str, ...]) -> str:
-        return matching.difference_text([one.points[0] for one in runs], OWN, LabelRules(on))
+        return comparable_points.difference_text([one.points[0] for one in runs], OWN, LabelRules(on))
 
     older, oldest = past(ran__openshift="4.19.3"), past(ran__openshift="4.18.9")
     assert text(older, older, on=("ran.openshift",)) == "4.19.3"
@@ -194,7 +199,7 @@ LABELS = st.dictionaries(NAMES, st.integers(0, 1), max_size=6)
 def test_comparable_is_mutual(one: dict[str, Any], other: dict[str, Any]) -> None:
     def fits(own: dict[str, Any], theirs: dict[str, Any]) -> bool:
         run = PastRun("old", "", "pass", "here", (PastPoint("001", "", theirs, {}),))
-        return not isinstance(matching.find_comparable_points({"001": own}, run, LabelRules()), LeftOut)
+        return not isinstance(comparable_points.find_comparable_points({"001": own}, run, LabelRules()), LeftOut)
 
     assert fits(one, other) == fits(other, one)
     assert fits(one, one)
@@ -209,8 +214,8 @@ def test_a_run_from_before_a_setting_is_compared_by_what_it_did(api: str, flavou
     old = {**OWN, "settings.fine_tuning_flavour": flavour}
     own = {**old, "settings.fine_tuning_api": api}
     run = PastRun("old", "2026-11-01", "pass", "here", (PastPoint("001", "2026-11-01", old, {}),))
-    points = matching.find_comparable_points({"001": own}, run, LabelRules(), {"001": {"fine_tuning_api"}})
+    points = comparable_points.find_comparable_points({"001": own}, run, LabelRules(), {"001": {"fine_tuning_api"}})
     assert (points.why if isinstance(points, LeftOut) else "old") == found
     rules = LabelRules(compare_on=("fine_tuning_api",))
-    related = matching.find_comparable_points({"001": own}, run, rules, {"001": {"fine_tuning_api"}})
+    related = comparable_points.find_comparable_points({"001": own}, run, rules, {"001": {"fine_tuning_api"}})
     assert not isinstance(related, LeftOut) and related["001"][0].new is (found == "old")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import limits
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.limits import KpiLimit
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import kpi_limits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ DEFINITIONS = load_definitions(
 
 
 def parsed(raw, **origins):
-    return limits.parse_kpi_limits(raw, DEFINITIONS, origins)
+    return kpi_limits.parse_kpi_limits(raw, DEFINITIONS, origins)
 
 
 def kpi(value, unit="s", **more):
@@ -107,7 +107,7 @@ def test_a_pattern_applies_to_the_names_that_it_matches():
     ],
 )
 def test_the_interval_is_the_union_of_measurement_and_sampling(figure, expected):
-    assert limits.kpi_uncertainty_interval(figure) == expected
+    assert kpi_limits.kpi_uncertainty_interval(figure) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_the_interval_is_the_union_of_measurement_and_sampling(figure, expected)
 )
 def test_a_figure_is_within_outside_or_across(figure, ends, result, text):
     (limit,) = parsed({"makespan": ends})
-    found = limits.check_kpi_against_limit(limit, figure)
+    found = kpi_limits.check_kpi_against_limit(limit, figure)
     assert (found.result, found.text) == (result, text)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308])
 def test_what_is_no_number_was_not_measured(value):
     limit = KpiLimit("x", None, 2.0, "max 2 s")
-    found = limits.check_kpi_against_limit(limit, kpi(value))
+    found = kpi_limits.check_kpi_against_limit(limit, kpi(value))
     assert (found.result, found.text) == (
         "not measured",
         "The limit is max 2 s, and the figure was not measured: it has no value.",
@@ -157,18 +157,20 @@ def test_what_is_no_number_was_not_measured(value):
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_without_an_interval_a_figure_is_never_across(value, most):
     limit = KpiLimit("x", None, most, "")
-    assert limits.check_kpi_against_limit(limit, kpi(value)).result == (
-        limits.WITHIN if value <= most else limits.OUTSIDE
+    assert kpi_limits.check_kpi_against_limit(limit, kpi(value)).result == (
+        kpi_limits.WITHIN if value <= most else kpi_limits.OUTSIDE
     )
 
 
 def test_a_figure_that_would_read_like_its_limit_has_more_digits():
     limit = KpiLimit("x", None, 10.9, "max 10.9 s", "s")
-    assert limits.check_kpi_against_limit(limit, kpi(10.9142)).text == "10.9142 s is outside the limit, max 10.9 s."
-    assert limits.check_kpi_against_limit(limit, kpi(10.9)).text == "10.9 s is within the limit, max 10.9 s."
-    assert limits.format_value_near_limit(KpiLimit("x", None, 10.91, "max 10.91 s", "s"), 10.9142, "s") == "10.9142 s"
+    assert kpi_limits.check_kpi_against_limit(limit, kpi(10.9142)).text == "10.9142 s is outside the limit, max 10.9 s."
+    assert kpi_limits.check_kpi_against_limit(limit, kpi(10.9)).text == "10.9 s is within the limit, max 10.9 s."
+    assert (
+        kpi_limits.format_value_near_limit(KpiLimit("x", None, 10.91, "max 10.91 s", "s"), 10.9142, "s") == "10.9142 s"
+    )
     rate = KpiLimit("x", 5.0, None, "min 5/s", "1/s")
-    assert limits.check_kpi_against_limit(rate, kpi(4.999, "1/s")).text == "4.999/s is outside the limit, min 5/s."
+    assert kpi_limits.check_kpi_against_limit(rate, kpi(4.999, "1/s")).text == "4.999/s is outside the limit, min 5/s."
 
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))

@@ -59,7 +59,7 @@ _NOTABLE_STEAL = 0.01
 _NAMED = 5
 
 
-class LoadState:
+class LoadProgress:
     """Counts of a load, from its dispatcher, its sampler, and earlier sessions."""
 
     def __init__(

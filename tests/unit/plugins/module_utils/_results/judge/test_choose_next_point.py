@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.next_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     PlannedPoint,
     PointAttempt,
     ScheduleFinished,
     ScheduleState,
-    next_point,
+    choose_next_point,
     parse_redo,
     points_to_redo,
 )
@@ -35,7 +35,7 @@ def state(*attempts: PointAttempt, **more: Any) -> ScheduleState:
 def names(found: ScheduleState) -> list[str]:
     """What a session that begins in this state measures, if each attempt passes."""
     order = []
-    while isinstance(one := next_point(found), PlannedPoint):
+    while isinstance(one := choose_next_point(found), PlannedPoint):
         order.append(one.name)
         ended = tuple(
             replace(each, record={"status": "passed"}) if each.name == one.name else each for each in found.attempts
@@ -54,29 +54,31 @@ def test_an_interrupted_point_comes_first_then_further_attempts_then_points_that
         attempt("005", "skipped", why="too large"),
     )
     assert names(found) == ["004", "001-2", "003"]
-    assert [one.why for one in map(next_point, (found,)) if isinstance(one, PlannedPoint)] == [
+    assert [one.why for one in map(choose_next_point, (found,)) if isinstance(one, PlannedPoint)] == [
         "The session that measured it was interrupted."
     ]
 
 
 def test_the_end_names_what_passed_and_what_failed() -> None:
-    end = next_point(state(attempt("001", "passed"), attempt("002", "failed"), attempt("003", "skipped")))
+    end = choose_next_point(state(attempt("001", "passed"), attempt("002", "failed"), attempt("003", "skipped")))
     assert end == ScheduleFinished("Each point has been measured: 001 passed; 002 failed.")
-    assert next_point(state()) == ScheduleFinished("There is no point to measure.")
+    assert choose_next_point(state()) == ScheduleFinished("There is no point to measure.")
 
 
 def test_after_a_failure_in_this_session_the_rest_is_left_if_so_set() -> None:
     attempts = (attempt("001", "failed"), attempt("002", "failed"), attempt("003", "planned"))
     now = state(*attempts, decided=frozenset({"002"}), stop_on_error=True)
-    assert next_point(now) == ScheduleFinished("Point 002 failed, and run_stop_on_error is set; not measured: 003.")
-    later = next_point(state(*attempts, stop_on_error=True))
+    assert choose_next_point(now) == ScheduleFinished(
+        "Point 002 failed, and run_stop_on_error is set; not measured: 003."
+    )
+    later = choose_next_point(state(*attempts, stop_on_error=True))
     assert isinstance(later, PlannedPoint), "the failures of an earlier session stop nothing"
     assert (later.name, later.last) == ("003", True)
 
 
 def test_a_point_whose_end_could_not_be_recorded_is_not_measured_again_in_the_same_session() -> None:
     found = state(attempt("001", "running"), decided=frozenset({"001"}))
-    assert isinstance(next_point(found), ScheduleFinished)
+    assert isinstance(choose_next_point(found), ScheduleFinished)
 
 
 def test_a_chooser_gets_a_fresh_attempt_and_only_after_everything_else() -> None:
@@ -86,14 +88,14 @@ def test_a_chooser_gets_a_fresh_attempt_and_only_after_everything_else() -> None
         asked.append(len(found.attempts))
         return PlannedPoint("001", 1, "again") if len(found.attempts) < 3 else None
 
-    first = next_point(state(attempt("001", "planned")), [choose])
+    first = choose_next_point(state(attempt("001", "planned")), [choose])
     assert isinstance(first, PlannedPoint)
     assert (first.name, first.last, asked) == ("001", False, [])
-    again = next_point(state(attempt("001", "passed"), attempt("001-2", "failed"), stop_on_error=True), [choose])
+    again = choose_next_point(state(attempt("001", "passed"), attempt("001-2", "failed"), stop_on_error=True), [choose])
     assert isinstance(again, PlannedPoint)
     assert (again.name, again.why) == ("001-3", "again")
     both = state(attempt("001", "passed"), attempt("001-2", "failed"), attempt("001-3", "passed"))
-    assert isinstance(next_point(both, [choose]), ScheduleFinished)
+    assert isinstance(choose_next_point(both, [choose]), ScheduleFinished)
 
 
 STATUS = st.sampled_from(["planned", "running", "passed", "failed", "skipped"])
@@ -117,7 +119,7 @@ def test_any_run_ends_and_measures_a_point_that_has_ended_only_on_redo(data: st.
         decided: frozenset[str] = frozenset()
         stop = data.draw(st.booleans())
         for _round in range(len(attempts) + 1):
-            found = next_point(now(decided, stop))
+            found = choose_next_point(now(decided, stop))
             if isinstance(found, ScheduleFinished):
                 break
             assert before[found.name] in ("planned", "running")

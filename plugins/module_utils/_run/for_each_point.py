@@ -21,7 +21,7 @@ from .timeline_table import TimelineTable
 Result = dict[str, Any]
 
 
-def each_point(
+def for_each_point(
     run: Run, numbers: Iterable[str], written: tuple[str, ...], action: Callable[[Point, list[str]], Result]
 ) -> Result:
     """Call ``action`` for each point. An error becomes a warning, and the point's files ``written`` are deleted."""

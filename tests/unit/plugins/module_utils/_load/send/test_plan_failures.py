@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.planned_failures import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.plan_failures import (
     check_pods_are_followed,
     check_times,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import node_health
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import node_health_marks
 
 TAINT = "example.com/gpu-lost=true:NoExecute"
 KEY = "example.com/gpu-lost"
@@ -29,8 +29,8 @@ KEY = "example.com/gpu-lost"
     ],
 )
 def test_a_pod_that_tolerates_a_taint_for_ever_is_not_evicted(toleration: dict[str, Any], tolerated: bool) -> None:
-    assert node_health.tolerates({"spec": {"tolerations": [toleration]}}, TAINT) is tolerated
-    assert not node_health.tolerates({"spec": {}}, TAINT)
+    assert node_health_marks.tolerates({"spec": {"tolerations": [toleration]}}, TAINT) is tolerated
+    assert not node_health_marks.tolerates({"spec": {}}, TAINT)
 
 
 def test_a_condition_or_taint_that_a_node_has_already_is_refused() -> None:
@@ -40,9 +40,9 @@ def test_a_condition_or_taint_that_a_node_has_already_is_refused() -> None:
         "status": {"conditions": [{"type": "GPUHealthy", "status": "True"}]},
     }
     free = {"metadata": {"name": "b"}, "spec": {}, "status": {}}
-    node_health.check_free([free], "GPUHealthy=False", TAINT)
-    node_health.check_free([free, taken], "", f"{KEY}:NoSchedule")
+    node_health_marks.check_free([free], "GPUHealthy=False", TAINT)
+    node_health_marks.check_free([free, taken], "", f"{KEY}:NoSchedule")
     with pytest.raises(InputError, match="node a has a condition GPUHealthy already"):
-        node_health.check_free([free, taken], "GPUHealthy=False", "")
+        node_health_marks.check_free([free, taken], "GPUHealthy=False", "")
     with pytest.raises(InputError, match=f"node a has the taint {TAINT} already"):
-        node_health.check_free([free, taken], "", TAINT)
+        node_health_marks.check_free([free, taken], "", TAINT)
