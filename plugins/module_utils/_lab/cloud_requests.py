@@ -41,7 +41,7 @@ class CloudAssignments:
         pending = self.record.pending
         if pending:
             left = min(pending["sent"] + self.spec.settle - self.client.server_now(), self.spec.settle)
-            self._look(pending["part"], float(pending["at"] // 60 * 60), left)
+            self._await_assignment(pending["part"], float(pending["at"] // 60 * 60), left)
         return self.single()
 
     def single(self) -> dict[int, CloudAssignment]:
@@ -134,12 +134,12 @@ class CloudAssignments:
             patience = lab_times.format_approximate_duration(self.spec.settle)
             self.report(f"{error}; looking for its assignment for up to {patience}")
         sent = self.record.pending["sent"] if self.record.pending else at
-        assignment = self._look(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
+        assignment = self._await_assignment(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
         if assignment is None:
             self.record.answered()
         return assignment
 
-    def _look(self, part: int, at: float, patience: float) -> CloudAssignment | None:
+    def _await_assignment(self, part: int, at: float, patience: float) -> CloudAssignment | None:
         """Return the assignment of one request, looked for during ``patience`` seconds, at least twice."""
         until = self.client.clock.monotonic() + patience
         looks = 0

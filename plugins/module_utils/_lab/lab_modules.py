@@ -186,7 +186,7 @@ def _wait_for_machines(
         min_lifetime=lab_times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
         lease_id=lease_id or str(selector.assignment_id or selector.cloud),
         url=params["inventory_url"],
-        asked=selector.asked_hosts,
+        asked=selector.requested_hosts_in_lease_file,
         adopted=selector.adopted,
         report=report,
     )

@@ -141,7 +141,7 @@ def active_lease(client: QuadsClient, selector: LeaseSelector) -> Lease:
     if not active:
         raise quads_errors.LeaseLost(f"{selector}: none of its assignments is active")
     name = selector.lease_id or (active[0].tag.lease_id if active[0].tag else "")
-    return lease_from_assignments(client, active, name, selector.asked_hosts, selector.adopted)
+    return lease_from_assignments(client, active, name, selector.requested_hosts_in_lease_file, selector.adopted)
 
 
 def find_selected_leases(
@@ -176,5 +176,5 @@ def _selected_lease(client: QuadsClient, selector: LeaseSelector, parts: list[Cl
     name = parts[0].tag.lease_id if parts[0].tag else ""
     remembered = {part["assignment_id"] for part in selector.remembered.get("parts") or ()}
     if {part.id for part in parts} & remembered:
-        return lease_from_assignments(client, parts, name, selector.asked_hosts, selector.adopted)
+        return lease_from_assignments(client, parts, name, selector.requested_hosts_in_lease_file, selector.adopted)
     return lease_from_assignments(client, parts, name)

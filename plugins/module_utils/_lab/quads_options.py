@@ -125,7 +125,7 @@ class LeaseSelector:
         )
 
     @property
-    def asked_hosts(self) -> set[str] | None:
+    def requested_hosts_in_lease_file(self) -> set[str] | None:
         """The requested hosts, None if they are unknown or the lease was adopted."""
         return None if not self.remembered or self.adopted else set(self.remembered["asked_hosts"])
 

@@ -201,7 +201,7 @@ class SettingsSession:
         directory = run_directory.check_existing_directory(path)
         request = self._read(directory, chosen)
         asked = preset_names(context.variables.get("preset"))
-        recorded_settings.refuse_other_project(path, directory.name, request, context.project, asked)
+        recorded_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)

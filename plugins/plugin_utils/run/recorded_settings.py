@@ -150,7 +150,9 @@ def refuse_foreign_values(
             )
 
 
-def refuse_other_project(path: str, name: str, request: RequestedSettings, project: str, asked: Sequence[str]) -> None:
+def refuse_other_project_or_presets(
+    path: str, name: str, request: RequestedSettings, project: str, asked: Sequence[str]
+) -> None:
     """Raise InputError for a run of another project, or one with other presets.
 
     Args:

@@ -220,13 +220,15 @@ def _loads_of_points(
             continue
         if problem := load_estimate.first_invalid_entry(plan):
             name, why = problem
-            raise InputError(f"{role.name}, point {point.name}: {why} (from {_settings_in(template[name], role)})")
+            raise InputError(
+                f"{role.name}, point {point.name}: {why} (from {_setting_names_in_template(template[name], role)})"
+            )
         try:
             load = load_estimate.point_load(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
         if load.workloads == 0:
-            names = _settings_in(template["workloads"], role)
+            names = _setting_names_in_template(template["workloads"], role)
             raise InputError(f"{role.name}, point {point.name}: the load has no workload (from {names})")
         number += load.workloads
         if number > MOST_WORKLOADS:
@@ -237,7 +239,7 @@ def _loads_of_points(
         yield point, load
 
 
-def _settings_in(template: object, role: Path) -> str:
+def _setting_names_in_template(template: object, role: Path) -> str:
     """Return the names of a role's settings in the template of an entry, for a message; else the template."""
     names = dict.fromkeys(re.findall(rf"\b{role.name}_\w+", str(template)))
     return ", ".join(names) or str(template)

@@ -133,7 +133,7 @@ class LockLeaseStore(Protocol):
     def remove(self, entry: LockLease) -> None:
         """Delete exactly that version; raises Conflict if it has changed. Deleting a missing Lease is no error."""
 
-    def now(self) -> float:
+    def approximate_server_time(self) -> float:
         """Return the server's time, as far as known, in seconds since the epoch; for display only."""
 
 
@@ -171,7 +171,7 @@ class ServerStore:
             if error.status != 404:
                 raise
 
-    def now(self) -> float:
+    def approximate_server_time(self) -> float:
         """See LockLeaseStore."""
         return time.monotonic() + self._offset if self._offset is not None else time.time()
 

@@ -150,7 +150,7 @@ class LockContender:
         return held
 
     def _take(self, view: LockView) -> HeldLock | None:
-        now = self.store.now()
+        now = self.store.approximate_server_time()
         wanted = self.who.entry(lock_lease.HOLDER, now)
         if view.lock is not None:
             # It has expired, or it is ours with an unknown time of renewal: replace exactly this version.
@@ -167,7 +167,7 @@ class LockContender:
         mine = next((waiter for waiter in view.queue if waiter.run == self.who.run), None)
         if mine is not None and self.clock() - self._renewed < self.who.duration * RENEW:
             return
-        now = self.store.now()
+        now = self.store.approximate_server_time()
         wanted = lock_lease.with_renewal_time(mine, now) if mine is not None else self.who.entry(lock_lease.WAITER, now)
         began = self.clock()
         try:
@@ -220,7 +220,7 @@ class HeldLock:
         self.check()
         sent = self.clock()
         try:
-            after = self.store.put(lock_lease.with_renewal_time(self.entry, self.store.now()))
+            after = self.store.put(lock_lease.with_renewal_time(self.entry, self.store.approximate_server_time()))
         except LeaseConflictError:
             self.entry = self._ours()
             return

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
-from . import replica_watch, several_clients
+from . import replica_polling, several_clients
 from .capacity_search_schedule import SearchSchedule, SearchSpec, has_kept
 from .client_process_resources import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
 from .client_report import ClientReport, join_reports
@@ -109,9 +109,9 @@ class InferenceLoad:
                 clock = MonotonicWallClock.resume(past.anchor or {})
                 session = {"simulated": simulated, "first_tokens": [round(seconds, 6) for seconds in first]}
                 call = _Call(servers, plan, past, clock, log, stop, session)
-                path = spec.point_dir / replica_watch.FILE
-                watch = session_line(replica_watch.SCHEMA, spec.run, spec.point, clock)
-                with replica_watch.watch_replicas(spec.pods, path, watch, log.close):
+                path = spec.point_dir / replica_polling.FILE
+                watch = session_line(replica_polling.SCHEMA, spec.run, spec.point, clock)
+                with replica_polling.poll_replicas(spec.pods, path, watch, log.close):
                     return self._run(call, probe, began)
         finally:
             log.close()
@@ -134,7 +134,7 @@ class InferenceLoad:
             log.write({"type": "start", "at": round(clock.from_monotonic(start / SECOND), 6)})
             send = self._send if spec.clients == 1 else self._send_by_clients
             reports: list[ClientReport] = []
-            look = self._observer(call, wall)
+            look = self._progress_callback(call, wall)
             try:
                 send(engine, call, start, look, reports)
                 stopped = join_reports(reports).stopped
@@ -169,7 +169,7 @@ class InferenceLoad:
         limits = replace(self.spec.limits, max_open=self.max_open)
         return RequestEngine(call.servers, limits, self.bodies.encode, call.clock, self.spec.clients)
 
-    def _observer(self, call: _Call, began: float) -> Look:
+    def _progress_callback(self, call: _Call, began: float) -> Look:
         """Return what checks for an interruption and shows the progress, several times a second."""
         sent = len(call.past.sent)
 

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text
 from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
 from .capacity_search_schedule import LIMITS, SearchSpec
-from .replica_watch import ReplicaWatchSpec
+from .replica_polling import ReplicaPollingSpec
 from .request_bodies import CHAT, COMPLETIONS
 from .request_connection import split_url
 from .request_engine import EngineLimits
@@ -166,7 +166,7 @@ class InferenceSpec:
     validate_certs: bool
     limits: EngineLimits
     clients: int = 1
-    pods: ReplicaWatchSpec | None = None
+    pods: ReplicaPollingSpec | None = None
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
@@ -255,7 +255,7 @@ class InferenceSpec:
                 params["connection_requests"],
             ),
             clients=clients,
-            pods=ReplicaWatchSpec(**params["pods"]) if params.get("pods") else None,
+            pods=ReplicaPollingSpec(**params["pods"]) if params.get("pods") else None,
         )
 
 

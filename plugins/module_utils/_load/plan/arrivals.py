@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from .arrival_trace import read_trace
-from .random_draws import GENERATOR, SeededRandom, exponential_variate, gamma_variate, truncated_normal
+from .random_draws import GENERATOR, SeededRandom, exponential_variate, gamma_variate, normal_in_unit_interval
 
 CONSTANT, CLOSED = "constant", "closed"
 #: Most workloads of a load, seconds of a time, and workloads per second: no list is made of more.
@@ -147,7 +147,7 @@ def _uniform_arrivals(asked: dict[str, Any], count: int) -> Shape:
 def _normal_arrivals(asked: dict[str, Any], count: int) -> Shape:
     spread = _check_number_parameter("normal", "spread", asked.get("spread", 1 / 6), above=0, most=1)
     return _arrivals_at_random_positions(
-        "normal", asked, count, {"spread": spread}, lambda draw: truncated_normal(draw, 0.5, spread)
+        "normal", asked, count, {"spread": spread}, lambda draw: normal_in_unit_interval(draw, 0.5, spread)
     )
 
 
@@ -160,7 +160,7 @@ def _bimodal_arrivals(asked: dict[str, Any], count: int) -> Shape:
     first, second = (_check_number_parameter("bimodal", "peaks", peak, least=0, most=1) for peak in peaks)
 
     def place(draw: Any) -> float:
-        return truncated_normal(draw, first if draw() < share else second, spread)
+        return normal_in_unit_interval(draw, first if draw() < share else second, spread)
 
     details = {"spread": spread, "peaks": [first, second], "share": share}
     return _arrivals_at_random_positions("bimodal", asked, count, details, place)

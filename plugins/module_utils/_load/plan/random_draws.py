@@ -98,7 +98,7 @@ def gamma_variate(draw: Callable[[], float], shape: float) -> float:
             return d * v
 
 
-def truncated_normal(draw: Callable[[], float], middle: float, spread: float) -> float:
+def normal_in_unit_interval(draw: Callable[[], float], middle: float, spread: float) -> float:
     """Return a normal variate truncated to [0, 1], by inversion."""
     normal = _standard_normal_distribution()
     low, high = normal.cdf(-middle / spread), normal.cdf((1 - middle) / spread)

@@ -182,7 +182,7 @@ class DriverPod:
     def was_started(self) -> bool:
         """Return whether the load has been started, in whatever state. Raises InputError if it cannot be."""
         spec, client = self.spec, self.client
-        there = client.get(JOB, spec.name, spec.home)
+        there = client.get(JOB, spec.name, spec.effective_namespace)
         if there is not None and not there["spec"].get("suspend"):
             return True
         if not spec.image:
@@ -207,28 +207,33 @@ class DriverPod:
             self._await_deletion()
             self._create(pod_manifests.run_namespace_manifest(spec))
         self._create(pod_manifests.suspended_job_manifest(spec))
-        uid = client.request("GET", JOB.path(spec.home, spec.name))["metadata"]["uid"]
+        uid = client.request("GET", JOB.path(spec.effective_namespace, spec.name))["metadata"]["uid"]
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
         config_data = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
         urls = self.store.secret() if self.store is not None else {}
         for grant in (*pod_manifests.owned_objects(spec, uid, config_data, config, urls), *grants):
             self._create(grant)
-        client.request("PATCH", JOB.path(spec.home, spec.name), {"spec": {"suspend": False}}, content_type=MERGE_PATCH)
-        self.say(f"Job {spec.name} in namespace {spec.home} of {client.access.server}")
+        client.request(
+            "PATCH",
+            JOB.path(spec.effective_namespace, spec.name),
+            {"spec": {"suspend": False}},
+            content_type=MERGE_PATCH,
+        )
+        self.say(f"Job {spec.name} in namespace {spec.effective_namespace} of {client.access.server}")
 
     def renew(self) -> None:
         """Replace the URLs with which the pods upload files: they expire, and the S3 server may be another one."""
         if self.store is not None:
-            path = result_upload.SECRET.path(self.spec.home, result_upload.url_secret(self.spec.name))
+            path = result_upload.SECRET.path(self.spec.effective_namespace, result_upload.url_secret(self.spec.name))
             self.client.request("PATCH", path, {"data": self.store.secret()}, content_type=MERGE_PATCH)
 
     def _await_deletion(self) -> None:
         """Wait until the namespace of the point before is gone: the API server refuses objects in it meanwhile."""
 
         def look() -> tuple[bool | None, str]:
-            namespace = self.client.get(NAMESPACE, self.spec.home, metadata_only=True)
+            namespace = self.client.get(NAMESPACE, self.spec.effective_namespace, metadata_only=True)
             deleted = namespace is not None and "deletionTimestamp" in namespace["metadata"]
-            return None if deleted else True, f"waits for the deletion of namespace {self.spec.home}"
+            return None if deleted else True, f"waits for the deletion of namespace {self.spec.effective_namespace}"
 
         waiting.wait_until(
             look, DELETION_TIMEOUT, self.say, lambda text: f"{text}: not done in {DELETION_TIMEOUT:g} s", POLL_INTERVAL
@@ -244,7 +249,7 @@ class DriverPod:
     def status(self) -> PodsState:
         """Return the state of the load."""
         spec = self.spec
-        job = self.client.get(JOB, spec.name, spec.home)
+        job = self.client.get(JOB, spec.name, spec.effective_namespace)
         if job is None or job["spec"].get("suspend"):
             return PodsState(there=False)
         stored = {
@@ -258,7 +263,7 @@ class DriverPod:
 
     def _listed(self, kind: ServedKind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
-        return self.client.list(kind, self.spec.home, f"{selector},{more}" if more else selector)[0]
+        return self.client.list(kind, self.spec.effective_namespace, f"{selector},{more}" if more else selector)[0]
 
     def _waits(self) -> str:
         """Return why the pods wait, or how they ended."""
@@ -266,7 +271,7 @@ class DriverPod:
 
     def stop(self) -> None:
         """End all pods; they hand over what they have recorded. Raises WaitTimeout."""
-        path = JOB.path(self.spec.home, self.spec.name)
+        path = JOB.path(self.spec.effective_namespace, self.spec.name)
         self.client.request("PATCH", path, {"spec": {"parallelism": 0}}, content_type=MERGE_PATCH)
 
         def look() -> tuple[bool | None, str]:
@@ -288,7 +293,11 @@ class DriverPod:
         for number, state in enumerate(pods.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(
-                files_in_configmaps.fetch_results, self.client, self.spec.home, f"{self.spec.name}-{number}", folder
+                files_in_configmaps.fetch_results,
+                self.client,
+                self.spec.effective_namespace,
+                f"{self.spec.name}-{number}",
+                folder,
             )
             index = self.retry.call(f"fetching the files of client {number}", get)
             self._fetch_archive(state, folder)
@@ -300,7 +309,7 @@ class DriverPod:
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
-                get_step = partial(files_in_configmaps.fetch_file, self.client, self.spec.home, sent)
+                get_step = partial(files_in_configmaps.fetch_file, self.client, self.spec.effective_namespace, sent)
                 self.retry.fetch(get_step, here, append=True)
         return folders
 
@@ -325,22 +334,23 @@ class DriverPod:
         """
         spec, client = self.spec, self.client
         selector = f"{run_labels.RUN}={spec.run},{run_labels.LOAD}={spec.point}"
-        there = client.delete(JOB, spec.name, spec.home, {"propagationPolicy": "Foreground"})
+        there = client.delete(JOB, spec.name, spec.effective_namespace, {"propagationPolicy": "Foreground"})
         for kind in GRANTS:
             for grant in client.list(kind, "", selector)[0]:
                 meta = grant["metadata"]
                 there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
         deadline = time.monotonic() + DELETION_TIMEOUT
-        while client.get(JOB, spec.name, spec.home) is not None:
+        while client.get(JOB, spec.name, spec.effective_namespace) is not None:
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
-                    f"Job {spec.home}/{spec.name} is still there after {DELETION_TIMEOUT:g} s: {self._waits()}"
+                    f"Job {spec.effective_namespace}/{spec.name} is still there after {DELETION_TIMEOUT:g} s: "
+                    f"{self._waits()}"
                 )
             time.sleep(0.3)
-        own = None if spec.namespace else client.get(NAMESPACE, spec.home)
+        own = None if spec.namespace else client.get(NAMESPACE, spec.effective_namespace)
         ours = own is not None and label_value(own, run_labels.RUN) == spec.run
-        if own is not None and ours and not client.list(JOB, spec.home)[0]:  # another point may use it
-            client.delete_seen(NAMESPACE, spec.home, "", own["metadata"]["uid"])
+        if own is not None and ours and not client.list(JOB, spec.effective_namespace)[0]:  # another point may use it
+            client.delete_seen(NAMESPACE, spec.effective_namespace, "", own["metadata"]["uid"])
         return there
 
 

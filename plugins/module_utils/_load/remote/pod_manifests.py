@@ -155,7 +155,7 @@ class DriverPodSpec:
         return f"load-{self.run}-{self.point}"
 
     @property
-    def home(self) -> str:
+    def effective_namespace(self) -> str:
         """The given namespace, or the one that is created for the run."""
         return self.namespace or f"seatrial-load-{self.run}"
 
@@ -170,7 +170,7 @@ def run_namespace_manifest(spec: DriverPodSpec) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": spec.home, "labels": {run_labels.RUN: spec.run}},
+        "metadata": {"name": spec.effective_namespace, "labels": {run_labels.RUN: spec.run}},
     }
 
 
@@ -181,7 +181,7 @@ def suspended_job_manifest(spec: DriverPodSpec) -> dict[str, Any]:
         "name": "load",
         "image": spec.image,
         "command": ["python3", "-m", pod_main.__name__],
-        "args": [spec.name, spec.home, GIVEN, ACCESS, WORK],
+        "args": [spec.name, spec.effective_namespace, GIVEN, ACCESS, WORK],
         "env": [
             {"name": "PYTHONPATH", "value": f"{CODE}/{_ARCHIVE}"},
             {"name": "HOME", "value": WORK},
@@ -231,7 +231,7 @@ def suspended_job_manifest(spec: DriverPodSpec) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": spec.name, "namespace": spec.home, "labels": spec.labels},
+        "metadata": {"name": spec.name, "namespace": spec.effective_namespace, "labels": spec.labels},
         "spec": {
             "suspend": True,
             "completionMode": "Indexed",
@@ -261,7 +261,7 @@ def owned_objects(
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
-    metadata = {"labels": spec.labels, "namespace": spec.home, "ownerReferences": [owner]}
+    metadata = {"labels": spec.labels, "namespace": spec.effective_namespace, "ownerReferences": [owner]}
     packed = gzip.compress(json.dumps({**asked, "metadata": metadata}).encode())
     if len(packed) > MAX_OBJECT_BYTES:
         raise InputError(
@@ -280,7 +280,7 @@ def owned_objects(
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"], "resourceNames": [spec.name]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [upload]},
     ]
-    account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.home}
+    account = {"kind": "ServiceAccount", "name": spec.name, "namespace": spec.effective_namespace}
     code = base64.b64encode(collection_code_zip()).decode()
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
@@ -351,7 +351,7 @@ def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) ->
 def role_grants(spec: DriverPodSpec, wanted: Sequence[RbacPermission]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
-    manifests = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.home}:{spec.name}")
+    manifests = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.effective_namespace}:{spec.name}")
     for manifest in manifests:
         manifest["metadata"] = {**manifest["metadata"], "labels": spec.labels}
     return manifests

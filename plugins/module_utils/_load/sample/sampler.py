@@ -208,7 +208,7 @@ class Sampler:
                 raise WaitTimeout(
                     f"{self._client.access.server}: no watch on {names} was established within {_ESTABLISH:g} s"
                 )
-            self.step(0.1)
+            self.process_events(0.1)
         if self.spec.selection is not None:
             self._server_times, self._next_server_time = _SERVER_TIMES, time.monotonic()
         if self._resumed_at is not None:
@@ -220,7 +220,7 @@ class Sampler:
 
     # In between
 
-    def step(self, timeout: float) -> bool:
+    def process_events(self, timeout: float) -> bool:
         """Process what was received; wait up to ``timeout`` seconds for it. Return whether there was anything.
 
         Raises the error that ended a follower.
@@ -251,7 +251,7 @@ class Sampler:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             check()
-            self.step(pause)
+            self.process_events(pause)
 
     def _take(self, item: Item) -> None:
         number, what, at, payload = item
@@ -358,7 +358,7 @@ class Sampler:
 
     def _drain(self, timeout: float) -> bool:
         try:
-            return self.step(timeout)
+            return self.process_events(timeout)
         except SeatrialError:
             return True  # an error after close(); the first error was reported
 

@@ -167,7 +167,7 @@ def _sample_until_stopped(sampler: Sampler, stop: SignalEvent, report_state: Cal
     reported: dict[str, Any] = {}
     next_report = 0.0
     while not stop.is_set():
-        sampler.step(_REPORT)
+        sampler.process_events(_REPORT)
         now = time.monotonic()
         if now >= next_report:
             next_report = now + _REPORT

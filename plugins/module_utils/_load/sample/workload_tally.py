@@ -73,7 +73,7 @@ def group_messages(reasons: Iterable[str], most: int = MAX_REASONS) -> list[tupl
 
 
 def shorten_pending_reason(text: str) -> str:
-    """Return a reason without the part on preemption, shortened to LONGEST characters."""
+    """Return a reason without the part on preemption, shortened to MAX_LENGTH characters."""
     text = (
         " ".join(_AFTERTHOUGHT.sub("", _REFUSED_POD.sub("", text)).split())
         .rstrip(".")

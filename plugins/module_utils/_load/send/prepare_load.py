@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepare a load: read, check and render everything that it needs, without writing or creating anything."""
+"""Prepare a load: plan it, render its templates, and have the API server check them in a dry run.
+
+Only ``write_plan`` writes a file and creates objects: the plan of several clients, and what its workloads share.
+"""
 
 from __future__ import annotations
 

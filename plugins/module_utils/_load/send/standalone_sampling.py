@@ -136,7 +136,7 @@ class LoadSampler:
         reason = ""
         while not reason:
             stop.check()
-            sampler.step(_POLL_INTERVAL)
+            sampler.process_events(_POLL_INTERVAL)
             now = time.monotonic()
             if now < next_look:
                 continue

@@ -193,7 +193,7 @@ def _fetch_upload(
         raise InputError(f"{user.pod} has uploaded its files to an S3 server: set workload_collect_s3 as when it began")
     details = {**_not_sent(reported), "way": "s3"}
     if there:
-        count = uploads.fetch(user.index, to, str(reported.get("archive") or ""))
+        count = uploads.fetch_into_folder(user.index, to, str(reported.get("archive") or ""))
         return {"count": count, "bytes": reported.get("bytes", 0), **details}
     if not to.exists():
         raise DataError(f"files of {user.pod}: there is no {uploads.store.key(user.index)} in the bucket any more")

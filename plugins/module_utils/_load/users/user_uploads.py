@@ -139,7 +139,7 @@ class UserUploads:
         """Return the users that have uploaded their files. Raises AccessError."""
         return frozenset(self.store.uploaded_clients())
 
-    def fetch(self, index: int, to: Path, digest: str = "") -> int:
+    def fetch_into_folder(self, index: int, to: Path, digest: str = "") -> int:
         """Replace the folder ``to`` by the files of a user; return their number.
 
         digest: SHA-256 that the helper has reported, if it did. Raises AccessError, DataError.
@@ -179,7 +179,7 @@ def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str]
         say(f"the pods of the users cannot be deleted, and may upload files later: {error}")
     there = sorted(uploads.uploaded_clients())
     for index in there:
-        uploads.fetch(index, uploads.dest / str(index) / "files")
+        uploads.fetch_into_folder(index, uploads.dest / str(index) / "files")
     if there:
         say(f"fetched what {formats.format_count(len(there), 'user')} had uploaded")
     try:

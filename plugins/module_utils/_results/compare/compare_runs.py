@@ -93,7 +93,7 @@ def write_run_comparison(
 
 def _results_compare_module_result(document: Mapping[str, Any], path: Path) -> Result:
     """Return the result of module results_compare. path: of the page."""
-    lines = [line for pair in document["pairs"] for line in comparison_page.headline_lines(pair)]
+    lines = [line for pair in document["pairs"] for line in comparison_page.headline_kpi_lines(pair)]
     counts = run_pairs.count_readings(row for pair in document["pairs"] for row in pair["kpis"])
     assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
     return {

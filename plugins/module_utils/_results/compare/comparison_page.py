@@ -35,7 +35,7 @@ FRAGMENT = "comparisons.html.j2"
 MOST = 10
 
 
-def headline_lines(pair: Mapping[str, Any]) -> list[str]:
+def headline_kpi_lines(pair: Mapping[str, Any]) -> list[str]:
     """Return the headline figures of a pair, one line each."""
     lines = []
     for row in pair["kpis"]:

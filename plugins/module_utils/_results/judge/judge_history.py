@@ -63,7 +63,7 @@ class HistoryReading:
     p_corrected: float | None = None
     further_runs: int | None = None
 
-    def document(self) -> dict[str, Any]:
+    def comparison_document(self) -> dict[str, Any]:
         """Return the comparison as in schema verdict/2, without the KPI itself (name, value, limit)."""
         finding = self.finding
         shares: list[float | None] = [None] * 3
@@ -113,7 +113,7 @@ def judge_kpis(
 
 
 def _kpi_with_reading(kpi: Kpi, read: HistoryReading, unread: Sequence[str]) -> Kpi:
-    document = read.document()
+    document = read.comparison_document()
     if not read.series.old:  # then the test of a limit remains
         document = {name: value for name, value in document.items() if name not in kpi}
     result, why = read.result, read.why

@@ -280,12 +280,14 @@ def draw_point_latency_waterfall(data: PointData, label: str) -> PlotDrawing | N
     attribution = latency_attribution.attribution_document(data, "", "")
     if not attribution["stages"]:
         return None
-    return draw_waterfall(
+    return draw_mean_stage_waterfall(
         attribution["stages"], float(attribution["total"]), attribution["n"], attribution["of"], label
     )
 
 
-def draw_waterfall(parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str) -> PlotDrawing:
+def draw_mean_stage_waterfall(
+    parts: Sequence[Mapping[str, Any]], total: float, n: int, of: int, label: str
+) -> PlotDrawing:
     """Draw parts as in schema attribution/1, each starting where the previous one ended. total: in seconds."""
     from matplotlib.patches import Patch
 

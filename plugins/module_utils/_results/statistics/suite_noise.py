@@ -94,7 +94,7 @@ def compare_suite(
             runs = figures[place]
             moderated = scale if runs.logarithmic and max(runs.floor, 1e-12) < posterior.scale else _invariant
             weighed = posterior.weighed_likelihood(posterior.weights(_ratio_of_figure(ratio, len(runs.new)), moderated))
-            shift = _shift(posterior, weighed, stretches[place], level)
+            shift = _figure_shift(posterior, weighed, stretches[place], level)
             shifts[place] = _more_cautious(shifts[place], shift) if place in shifts else shift
     compared = [shifts[place] if place in shifts else _constant_shift(runs) for place, runs in enumerate(figures)]
     return [_beside_outliers(shift, runs) for shift, runs in zip(compared, figures, strict=True)]
@@ -138,7 +138,7 @@ def _constant_shift(runs: FigureRuns) -> Shift:
     return Shift(difference, low, high, greater, less, old, old + difference)
 
 
-def _shift(posterior: ShiftPosterior, weighed: Array, stretch: float, level: float | None) -> Shift:
+def _figure_shift(posterior: ShiftPosterior, weighed: Array, stretch: float, level: float | None) -> Shift:
     wider, shift = sqrt(max(1.0, stretch)), posterior.shift
     no_rise, no_fall = posterior.tails(shift * (1.0 - 1.0 / wider), weighed)
     low, high = -inf, inf

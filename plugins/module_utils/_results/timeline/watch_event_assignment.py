@@ -39,7 +39,7 @@ class PodReplacements:
         if (pod.stages & self._bad or event == "DELETED") and not pod.stages & self._good:
             self._lost.setdefault(pod.row, {})[id(pod)] = pod
 
-    def shows_end(self, values: Mapping[str, Any]) -> bool:
+    def shows_pod_end(self, values: Mapping[str, Any]) -> bool:
         """Return whether an event with these values says that its pod has succeeded or failed."""
         return any(values.get(name) for name in self._ends)
 
@@ -132,7 +132,7 @@ class EventReader:
             self._take_own(row, event)
         elif kind == POD:
             self.replacements.see(known, event["event"])
-            if at is not None and not known.ended and self.replacements.shows_end(event["values"]):
+            if at is not None and not known.ended and self.replacements.shows_pod_end(event["values"]):
                 known.ended = at
         if at is not None:
             if at > known.version:

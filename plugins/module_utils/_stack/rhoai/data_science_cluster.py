@@ -225,7 +225,7 @@ class DataScience:
 
     # Absent
 
-    def remove_own(self, check: bool) -> list[str]:
+    def remove_own_and_list_kept(self, check: bool) -> list[str]:
         """Remove the objects of this run and its additions to those of others. Return what is kept, with the reason."""
         kept, going = [], []
         self._claim_namespaces(check)
@@ -311,7 +311,7 @@ def ensure_cluster_state(
                 return {"changed": True, "changes": [f"created {change}"], "components": [], "diff": diff}
             raise
         if state == "absent":
-            kept = data_science.remove_own(check)
+            kept = data_science.remove_own_and_list_kept(check)
             for text in kept:
                 say(f"left unchanged: {text}")
             return {

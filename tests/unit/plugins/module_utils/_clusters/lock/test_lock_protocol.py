@@ -87,7 +87,7 @@ class Run:
     def remove(self, entry: LockLease) -> None:
         self.server.remove(entry)
 
-    def now(self) -> float:
+    def approximate_server_time(self) -> float:
         return self.clock()
 
 

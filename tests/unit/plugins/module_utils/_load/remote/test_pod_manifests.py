@@ -89,7 +89,7 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
         assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "run-abc" for one in made)
         data = next(one["data"] for one in made if one["kind"] == "Secret")
         packed = json.loads(gzip.decompress(base64.b64decode(data[pod_main.REQUEST])))
-        assert packed["request"] == asked["request"] and packed["metadata"]["namespace"] == ORDER.home
+        assert packed["request"] == asked["request"] and packed["metadata"]["namespace"] == ORDER.effective_namespace
         assert (pod_main.KUBECONFIG in data) == (config is not None)
         words_of_all = json.dumps([one for one in made if one["kind"] != "Secret"])
         assert "secret words" not in words_of_all

@@ -65,7 +65,7 @@ def sampled(folder: Path, cluster: Cluster, task: SamplingSpec, enough: Callable
         sampler.watching()
         deadline = time.monotonic() + 120
         while not enough() and time.monotonic() < deadline:
-            sampler.step(0.01)
+            sampler.process_events(0.01)
         sampler.close("done", patience=1.0)
         return sampler.notes()
 
@@ -142,6 +142,6 @@ def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_rai
         )
         sampler._reader.put((0, kind_follower.LIST, time.monotonic(), [thing]))
         with pytest.raises(ApiError, match="no longer allowed"):
-            sampler.step(0.1)
+            sampler.process_events(0.1)
         assert [row["uid"] for row in files.read_lines(task.path)] == ["u"]
         sampler.close("failed", patience=1.0)

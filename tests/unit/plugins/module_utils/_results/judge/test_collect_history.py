@@ -266,7 +266,7 @@ def test_a_series_fits_what_judges_it(tmp_path: Path) -> None:
     assert series.old[0].error == pytest.approx(0.2 / 3.92)
     (reading,) = judge_history.judge_history([series], HistorySettings(least=0.1))
     assert reading.result in ("pass", "inconclusive")
-    assert reading.document()["old"]["n"] == 6
+    assert reading.comparison_document()["old"]["n"] == 6
 
 
 def test_without_sources_there_is_nothing_to_read(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_no_history_breaks_the_judgement(suite, chosen: HistorySettings) -> None
     assert [one.series for one in found] == suite
     for one in found:
         kpi = {"point": "000", "name": "a", "title": "a", "unit": "s", "direction": "lower", "value": 1.0}
-        validator.validate({**kpi, "simulated": False, **one.document()})
+        validator.validate({**kpi, "simulated": False, **one.comparison_document()})
         assert one.result in READINGS and one.why
         assert all(p is None or 0 <= p <= 1 for p in (one.p, one.p_corrected))
 
@@ -122,7 +122,7 @@ def test_a_difference_that_does_not_matter_is_no_regression() -> None:
 
 def test_the_document_has_what_the_reader_needs() -> None:
     (found,) = judge_history([series(OLD, SLOW, baseline="4.19.3")], HistorySettings())
-    document = found.document()
+    document = found.comparison_document()
     assert document["reading"] == "regression" and document["method"] == "posterior of the shift"
     assert (document["old"]["n"], document["new"]["n"]) == (18, 6)
     assert document["change_low"] < document["change"] < document["change_high"]
@@ -131,7 +131,7 @@ def test_the_document_has_what_the_reader_needs() -> None:
 
 
 def test_a_change_from_zero_has_no_share() -> None:
-    document = judge_history([series([0.0] * 20, [3.0] * 3)], HistorySettings())[0].document()
+    document = judge_history([series([0.0] * 20, [3.0] * 3)], HistorySettings())[0].comparison_document()
     assert (document["reading"], document["change"], document["change_high"]) == ("regression", None, None)
     assert (document["old"]["value"], document["new"]["value"]) == (0.0, 3.0)
 
@@ -191,7 +191,7 @@ def judged_with_bounds(one: KpiSeries, new: tuple[RunValue, ...]) -> HistoryRead
 def test_new_runs_with_only_a_lower_bound_count(direction: str) -> None:
     found = judged_with_bounds(series(FIGURES, [1.59], direction=direction), at_least(100, 4))
     assert found.result == ("regression" if direction == "lower" else "improvement")
-    assert found.document()["new"]["n"] == 5
+    assert found.comparison_document()["new"]["n"] == 5
     assert "of 4 of 5 new runs only a lower bound is known" in found.why
     assert judged_with_bounds(series(FIGURES, [4.9]), at_least(5, 4)).why.startswith("at least 21")
 
@@ -219,7 +219,7 @@ def test_a_past_run_with_a_bound_hides_no_regression(bound: float) -> None:
     past = (*series(OLD, []).old, *at_least(bound, 1))
     found = judge_history([replace(series([], SLOW), old=past)], HistorySettings())[0]
     assert found.result == "regression" and "of 1 of 19 past runs only a lower bound is known" in found.why
-    assert 0 < found.document()["change_low"] < 0.2 < found.document()["change_high"]
+    assert 0 < found.comparison_document()["change_low"] < 0.2 < found.comparison_document()["change_high"]
 
 
 def test_a_new_run_with_a_bound_hides_no_improvement() -> None:

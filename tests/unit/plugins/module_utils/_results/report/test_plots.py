@@ -154,7 +154,9 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
     with plot_canvas.plot_style_context():
         assert beyond(comparison_page.draw_stage_contributions(parts, "")) == []
         positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
-        assert [one for one in beyond(stage_plots.draw_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one] == []
+        assert [
+            one for one in beyond(stage_plots.draw_mean_stage_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one
+        ] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):

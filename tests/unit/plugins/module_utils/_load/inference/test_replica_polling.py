@@ -17,11 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import read_lines, session_line
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import replica_watch
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.replica_watch import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import replica_polling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.replica_polling import (
     SCHEMA,
     ReplicaChanges,
-    ReplicaWatchSpec,
+    ReplicaPollingSpec,
 )
 from scripted_server import Asked, ScriptedServer
 
@@ -78,9 +78,9 @@ def test_a_pod_that_is_deleted_is_gone_once_and_one_that_is_not_ready_may_be_aga
 def watched(tmp_path: Path, answer: Callable[[Asked], Any], body: Callable[[], None]) -> list[dict[str, Any]]:
     """Run ``body`` while the servers of a cluster are watched; return the records."""
     with ScriptedServer(answer) as server:
-        spec = ReplicaWatchSpec(str(server.kubeconfig(tmp_path / "kubeconfig")), "", "ns", "app=s")
+        spec = ReplicaPollingSpec(str(server.kubeconfig(tmp_path / "kubeconfig")), "", "ns", "app=s")
         session = session_line(SCHEMA, "t1126-abcdef", "001", MonotonicWallClock.start())
-        with replica_watch.watch_replicas(spec, tmp_path / "scale.jsonl", session, lambda: None):
+        with replica_polling.poll_replicas(spec, tmp_path / "scale.jsonl", session, lambda: None):
             body()
     return list(read_lines(tmp_path / "scale.jsonl"))
 

@@ -47,7 +47,7 @@ _LOOKED = "."
 
 
 @dataclass(frozen=True)
-class ReplicaWatchSpec:
+class ReplicaPollingSpec:
     """Which servers are looked at. selector: labels of their pods, and of the Deployments that make the pods."""
 
     kubeconfig: str
@@ -112,9 +112,9 @@ class ReplicaChanges:
         return changes
 
 
-def _watch(
+def _poll(
     client: Client,
-    spec: ReplicaWatchSpec,
+    spec: ReplicaPollingSpec,
     log: JsonlAppender,
     clock: MonotonicWallClock,
     looked: Callable[[], object],
@@ -155,7 +155,7 @@ def _watch(
         over = over or bool(select.select([end], [], [], left)[0])
 
 
-def _run_child(spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], report: int, end: int) -> int:
+def _run_child(spec: ReplicaPollingSpec, path: Path, session: dict[str, Any], report: int, end: int) -> int:
     """Watch in the child; return the exit status. Nothing is printed: stdout is for the parent's result."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -169,7 +169,7 @@ def _run_child(spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], repo
             log.write(session)
             clock = MonotonicWallClock.resume(session["anchor"])
             with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=_PATIENCE) as client:
-                _watch(client, spec, log, clock, lambda: os.write(report, _LOOKED.encode()), end)
+                _poll(client, spec, log, clock, lambda: os.write(report, _LOOKED.encode()), end)
         finally:
             log.close()
     except (SeatrialError, OSError) as error:
@@ -179,11 +179,11 @@ def _run_child(spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], repo
     return 0
 
 
-class ReplicaWatch:
+class ReplicaPolling:
     """The forked process. Fork it before any thread but that of exit_with_parent, which holds no lock, is started."""
 
     def __init__(
-        self, spec: ReplicaWatchSpec, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
+        self, spec: ReplicaPollingSpec, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
     ) -> None:
         """Fork. ``close_in_child`` closes what the child must not keep open: the locked file of requests."""
         self.pid, self._report, self._end = fork_reporting_process(
@@ -223,8 +223,8 @@ class ReplicaWatch:
 
 
 @contextlib.contextmanager
-def watch_replicas(
-    spec: ReplicaWatchSpec | None, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
+def poll_replicas(
+    spec: ReplicaPollingSpec | None, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
 ) -> Iterator[None]:
     """Watch the number of servers while the body runs, from a first look on. Does nothing without a spec.
 
@@ -233,7 +233,7 @@ def watch_replicas(
     if spec is None:
         yield
         return
-    watch = ReplicaWatch(spec, path, session, close_in_child)
+    watch = ReplicaPolling(spec, path, session, close_in_child)
     try:
         watch.await_first_look()
         yield
