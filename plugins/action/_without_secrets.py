@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import read_optional

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
     cluster_selection,
     run_cluster_records,
@@ -40,7 +40,7 @@ class ActionModule(SeatrialAction):
         everyone = cluster_settings.inventory_values(run_dir)
         chosen_targets = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
         initial = cluster_settings.initial_records(chosen_targets, arguments["run_id"])
-        Step(arguments["step_dir"]).log(cluster_selection.format_cluster_targets(chosen_targets))
+        StepDirectory(arguments["step_dir"]).log(cluster_selection.format_cluster_targets(chosen_targets))
         clusters = run_cluster_records.read_cluster_records(run_dir)
         for target in chosen_targets:
             provider_by_name(target.provider).refuse_unfinished(clusters.get(target.hosts[0], {}), run_dir)

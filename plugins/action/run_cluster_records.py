@@ -10,7 +10,7 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
@@ -55,6 +55,6 @@ class ActionModule(SeatrialAction):
             Display().display(text)
         if changed:
             states = (f"{' and '.join(entry['hosts'])}: {entry['record']['state']}" for entry in distinct)
-            Step(arguments["step_dir"]).log("; ".join([*states, *lines]))
+            StepDirectory(arguments["step_dir"]).log("; ".join([*states, *lines]))
         operators = run_cluster_records.installs_operators(run_dir)
         return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines, "operators": operators}

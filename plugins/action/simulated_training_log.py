@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
@@ -39,7 +39,7 @@ class ActionModule(SeatrialAction):
                 training, arguments["model_name"], arguments["dataset_name"], pods, gpus
             )
             changed = training_simulation.write_log_file(arguments["path"], texts)
-        Step(arguments["step_dir"]).log(
+        StepDirectory(arguments["step_dir"]).log(
             f"simulated: pods run {training.run_seconds:g} s, figures in their log {training.figures}"
         )
         return {"changed": changed, "run_seconds": training.run_seconds, "figures": training.figures}

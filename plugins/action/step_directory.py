@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, run_directory
 
@@ -30,5 +30,5 @@ class ActionModule(SeatrialAction):
             role_call_record.write_call_record(
                 path, self._task._role, task_vars, self._templar.template, sys.argv, self._loader
             )
-        Step(str(path)).log(f"{arguments['role']} {arguments['entry']}")
+        StepDirectory(str(path)).log(f"{arguments['role']} {arguments['entry']}")
         return {"path": str(path)}

@@ -133,7 +133,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 
 
@@ -158,7 +158,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         result = run_cleanup.run(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
         for kind in result["unlisted"]:
             module.warn(f"{kind} could not be listed: objects of this run may be left")

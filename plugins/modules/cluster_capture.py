@@ -115,7 +115,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
     CaptureSpec,
     capture_cluster_state,
@@ -142,7 +142,7 @@ def main() -> None:
     )
     names = {*CaptureSpec.__dataclass_fields__}
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         with step.timed("other", "capture"):
             result = capture_cluster_state(
                 CaptureSpec(**{name: value for name, value in module.params.items() if name in names})

@@ -137,7 +137,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
 
@@ -163,7 +163,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         if module.params["state"] == "queried":
             return lock_session.lock_info(*(module.params[name] for name in ("kubeconfig", "context", "namespace")))
         spec = lock_session.LockSpec.of(module.params, os.getppid())

@@ -124,7 +124,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai.data_science_cluster import (
     DataScienceSpec,
@@ -157,7 +157,7 @@ def main() -> None:
     params = module.params
     wanted = DataScienceSpec(**{name: params[name] for name in DataScienceSpec.__dataclass_fields__})
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rhoai")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "rhoai"):
             return ensure_cluster_state(client, wanted, params["state"], step, say, module.check_mode)

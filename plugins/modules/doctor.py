@@ -110,7 +110,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import doctor_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -133,7 +133,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(_step: Step) -> dict[str, Any]:
+    def work(_step: StepDirectory) -> dict[str, Any]:
         import yaml
 
         spec = {**params["requirements"], "phases": params["phases"], "subject": params["subject"]}

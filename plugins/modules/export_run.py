@@ -181,7 +181,7 @@ summary:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 

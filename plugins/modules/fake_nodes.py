@@ -208,7 +208,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
@@ -294,7 +294,7 @@ def main() -> None:
     )
     establish = fake_nodes.present if params["state"] == "present" else fake_nodes.absent
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "nodes")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "nodes"):
             return establish(client, spec, params["timeout"], say, module.check_mode)

@@ -99,7 +99,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import gpu_burn
 
@@ -121,7 +121,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "gpu burn-in")
         names = ("namespace", "run_id", "seconds", "image", "command", "timeout")
         burn = gpu_burn.GpuBurnSpec(**{name: params[name] for name in names})

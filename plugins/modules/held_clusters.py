@@ -100,7 +100,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 
 
@@ -120,7 +120,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
         return held_clusters.list_and_release_expired(module.params, step, say, module.check_mode)
 

@@ -98,7 +98,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import hive_claim
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -124,7 +124,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         names = ("name", "namespace", "pool", "owner", "purpose", "lifetime", "timeout")
         spec = hive_claim.ClaimSpec(run=params["run_id"], **{name: params[name] for name in names})
         say = step.reporter(params["progress_file"], "hive")

@@ -338,7 +338,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import inference_load, inference_spec
 
 
@@ -346,7 +346,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={**inference_spec.SPEC, **ansible_module.STEP, **ansible_module.PROGRESS})
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         spec = inference_spec.InferenceSpec.from_params(module.params)
         progress = ProgressLog(module.params["progress_file"], step)
         return inference_load.run_inference_load(spec, step, progress)

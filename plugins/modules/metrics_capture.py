@@ -110,7 +110,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_metrics,
     metrics_dump,
@@ -147,7 +147,7 @@ def main() -> None:
         },
     )
 
-    def capture(step: Step) -> dict[str, Any]:
+    def capture(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         with step.timed("results", "metrics"), server_of(params) as server:
             result = capture_metrics.capture_metrics_of_points(

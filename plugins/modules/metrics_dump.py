@@ -107,7 +107,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump, prometheus
 
 
@@ -128,7 +128,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         with step.timed("results", "metrics dump"):
             result = metrics_dump.write_metrics_dump(
                 params["run_dir"],

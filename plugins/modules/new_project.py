@@ -70,7 +70,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside import new_project
 
 
@@ -87,7 +87,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(_step: Step) -> dict[str, Any]:
+    def work(_step: StepDirectory) -> dict[str, Any]:
         project = new_project.NewProject(params["name"], params["collection"], Path(params["root"]))
         return new_project.write_project_files(project, Path(params["skeletons"]), module.check_mode)
 

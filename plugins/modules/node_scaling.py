@@ -232,7 +232,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
     machine_sets,
@@ -283,7 +283,7 @@ def main() -> None:
     )
     params, check = module.params, module.check_mode
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "nodes")
         path = Path(params["snapshot"]).absolute()
         with (

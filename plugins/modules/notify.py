@@ -156,7 +156,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github, send_messages
 
 TEXT: dict[str, Any] = {"type": "str", "default": ""}
@@ -200,7 +200,7 @@ def main() -> None:
         required_if=[("state", state, ("run_dir",)) for state in ("started", "ended")],
     )
 
-    def notify(step: Step) -> dict[str, Any]:
+    def notify(step: StepDirectory) -> dict[str, Any]:
         with step.timed("results", "messages"):
             result = send_messages.send_notifications(module.params)
         return log_result(step, module.warn, result)

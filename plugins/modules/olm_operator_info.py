@@ -102,7 +102,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.diagnosis import (
     installed_operators,
@@ -122,7 +122,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         with Client.from_kubeconfig(module.params["kubeconfig"], module.params["context"]) as client:
             operators = installed_operators(client, module.params["packages"])
             save_state(client, operators, step, module.params["namespaces"])

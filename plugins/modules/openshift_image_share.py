@@ -79,7 +79,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     boot_image_server,
     installer_process,
@@ -101,7 +101,7 @@ def main() -> None:
     params = module.params
     folder = Path(params["folder"])
 
-    def work(_step: Step) -> dict[str, Any]:
+    def work(_step: StepDirectory) -> dict[str, Any]:
         if params["state"] == "absent":
             stopped = installer_process.stop_processes_of_folder(folder, 2.0)
             there = folder.exists()

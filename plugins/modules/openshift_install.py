@@ -192,7 +192,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     agent_config,
     installer_actions,
@@ -243,7 +243,7 @@ def main() -> None:
     )
     params = {**module.params, "install_dir": Path(module.params["install_dir"])}
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         if params["state"] == "configured":
             return installer_actions.configure_installer(params, step, module.check_mode)
         if module.check_mode:

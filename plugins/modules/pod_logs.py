@@ -139,7 +139,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -165,7 +165,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         spec = pod_logs.LogCollectionSpec.of(params)
         say = step.reporter(params["progress_file"], "logs")
         gate = secret_gate.scanner_of(params["secrets"], [*params["kubeconfigs"], params["kubeconfig"]])

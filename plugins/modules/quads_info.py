@@ -227,7 +227,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
 
 
@@ -261,7 +261,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         result = lab_modules.lab_info(module.params, step)
         if not module.params["passwords"]:
             for node in result.get("nodes") or ():

@@ -245,7 +245,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
 
 
@@ -289,7 +289,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         return lab_modules.change_lease(module.params, module.check_mode, step)
 
     ansible_module.run(module, work)

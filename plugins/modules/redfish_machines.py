@@ -81,7 +81,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
     machine_fleet,
 )
@@ -101,7 +101,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "redfish_machines")
         bmcs = machine_fleet.bmcs_from_params(params)
         if params["state"] == "read":

@@ -187,7 +187,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     SHARED_OPTIONS,
@@ -222,7 +222,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, exit_on_signal)
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rehearsal")
         options = RehearsalOptions.of({**params, "started": processes.start_time_of(os.getpid())})
         with step.timed("cluster", f"rehearsal {params['state']}"):

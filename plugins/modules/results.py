@@ -301,7 +301,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
@@ -381,7 +381,7 @@ def main() -> None:
         },
     )
 
-    def compute(step: Step) -> dict[str, Any]:
+    def compute(step: StepDirectory) -> dict[str, Any]:
         results: dict[str, Any] = {"changed": False}
         for stage in (name for name in STAGES if name in module.params["stages"]):
             with step.timed("results", stage):

@@ -106,7 +106,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import ComparisonRules
@@ -125,7 +125,7 @@ def main() -> None:
         },
     )
 
-    def compare(step: Step) -> dict[str, Any]:
+    def compare(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         request = history_settings.request_from_params(params)
         history_settings.check_sources(request.sources, (params["history_opensearch"] or {}).get("url", ""))

@@ -100,7 +100,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import bundle
 
 
@@ -119,7 +119,7 @@ def main() -> None:
         required_by={"source": ("dest",)},
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         if params["source"]:
             return log_result(step, module.warn, bundle.unpack_bundle(params["source"], params["dest"]))

@@ -90,7 +90,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import object_snapshots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -110,7 +110,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "run_diff")
         with step.timed("other", "run_diff"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
             if params["moment"] == "before":

@@ -83,7 +83,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai.runai_export import PLOTS
 
@@ -102,7 +102,7 @@ def main() -> None:
         }
     )
 
-    def work(_step: Step) -> dict[str, Any]:
+    def work(_step: StepDirectory) -> dict[str, Any]:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
         return runai_export.write_for_points(Path(module.params["run_dir"]), **options)
 

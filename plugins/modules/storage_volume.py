@@ -253,7 +253,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
     fetch_volume_files,
@@ -312,7 +312,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         if params["state"] == "fetched":
             return {"changed": False, "skipped": True} if module.check_mode else _fetch(params, step)
         say = step.reporter(params["progress_file"], "storage")
@@ -346,7 +346,7 @@ def main() -> None:
     ansible_module.run(module, work)
 
 
-def _fetch(params: dict[str, Any], step: Step) -> dict[str, Any]:
+def _fetch(params: dict[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Fetch files of the volume; return the module's result."""
     say = step.reporter(params["progress_file"], "files")
     spec = fetch_volume_files.FetchSpec.from_params(params)

@@ -85,7 +85,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(_step: Step) -> dict[str, Any]:
+    def work(_step: StepDirectory) -> dict[str, Any]:
         return write_presets.write_presets_file(
             Path(params["src"]), Path(params["dest"]), params["presets"], module.check_mode
         )

@@ -127,7 +127,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
     steps_and_checkpoints,
     training_log,
@@ -156,7 +156,7 @@ def main() -> None:
     )
     params = module.params
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         log_format, settings = (
             LogFormat.of(params["log_format"]),
             training_log.finite_numbers_by_name(params["settings"]),

@@ -69,7 +69,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import user_workload_monitoring
@@ -90,7 +90,7 @@ def main() -> None:
     )
     params, check = module.params, module.check_mode
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "monitoring")
         path, diff = Path(params["snapshot"]), ObjectDiff()
         with (

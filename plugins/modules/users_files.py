@@ -98,7 +98,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import UserUploads
@@ -123,7 +123,7 @@ def main() -> None:
     ansible_module.run(module, lambda step: _work(module.params, step))
 
 
-def _work(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
     dest, recorded = Path(params["dest"]), user_uploads.recorded_users(Path(params["dest"]))
     count = recorded if params["state"] == "absent" else params["count"]

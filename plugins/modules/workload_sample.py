@@ -212,7 +212,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, standalone_sampling
 
 
@@ -220,7 +220,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={**load_spec.SAMPLE, **ansible_module.STEP, **ansible_module.PROGRESS})
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         request = load_spec.SampleSpec.from_params(module.params)
         return standalone_sampling.run_load_sampling(request, step, ProgressLog(module.params["progress_file"], step))
 

@@ -252,7 +252,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.submit_load import LoadRunner
@@ -265,7 +265,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         request, progress = LoadSpec.from_params(module.params), ProgressLog(module.params["progress_file"], step)
         if request.clients > 1 and request.client is None and not module.check_mode:
             # Imported only if needed: most loads have one client.

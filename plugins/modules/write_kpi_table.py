@@ -77,7 +77,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run, kpi_table
 
 
@@ -93,7 +93,7 @@ def main() -> None:
         }
     )
 
-    def work(step: Step) -> dict[str, Any]:
+    def work(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         written = kpi_table.write_kpi_table(
             params["runs"], params["dest"], params["secrets"], params["kubeconfigs"], params["invalid"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import CleanupTimeout, RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
@@ -180,7 +180,9 @@ def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_pat
     dead = tmp_path / "kubeconfig"
     dead.write_text(text.replace(f":{port}", ":1"), encoding="utf-8")
     with pytest.raises(AccessError, match="can't be reached"):
-        run_cleanup.run(run_cleanup.CleanupSpec(str(dead), "t1121-abcdef"), Step(None))
+        run_cleanup.run(run_cleanup.CleanupSpec(str(dead), "t1121-abcdef"), StepDirectory(None))
     for path in (dead, tmp_path / "removed"):
-        result = run_cleanup.run(run_cleanup.CleanupSpec(str(path), "t1121-abcdef", unreachable="skip"), Step(None))
+        result = run_cleanup.run(
+            run_cleanup.CleanupSpec(str(path), "t1121-abcdef", unreachable="skip"), StepDirectory(None)
+        )
         assert result["reachable"] is False and result["summary"].endswith("if any, remain")

@@ -15,7 +15,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 import wrong_clock_client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
@@ -76,7 +76,7 @@ def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch
             return start(given, request, plan, number)
 
     patch.setattr(local_clients, "start_client", start_client)
-    return local_clients.run(given, LoadSpec.from_params(given), Step(None), ProgressLog(None))
+    return local_clients.run(given, LoadSpec.from_params(given), StepDirectory(None), ProgressLog(None))
 
 
 def missed(table: TimelineTable, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:

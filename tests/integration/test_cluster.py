@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -210,7 +210,7 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
     data = Path(rehearsal.info["data_dir"])
     words = ["-e", f"rehearsal_name={data.name}", "-e", f"rehearsal_data_dir={data.parent}"]
     words += ["-e", "fake_gpu_pool=c-nodes", "-e", "fake_gpu_nodes=1"]
-    lock_session.acquire_cluster_lock(another, Step(None), lambda _text: None)
+    lock_session.acquire_cluster_lock(another, StepDirectory(None), lambda _text: None)
     try:
         done = lab.run("acquire", *words, "-e", "cluster_lock_timeout=1")
         assert done.code == 2 and "was not free within 1 s" in done.flat(), done.output
@@ -227,7 +227,7 @@ def test_nothing_is_made_or_counted_on_a_standing_cluster_before_the_lock_is_our
 
 def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_is(lab: Lab, rehearsal: Any) -> None:
     another = wish_of_another(lab, rehearsal)
-    lock_session.acquire_cluster_lock(another, Step(None), lambda _text: None)
+    lock_session.acquire_cluster_lock(another, StepDirectory(None), lambda _text: None)
     try:
         done = lab.run("acquire", *existing(rehearsal.kubeconfig), "-e", "cluster_lock_timeout=1")
         assert done.code == 2, done.output

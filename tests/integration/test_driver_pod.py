@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import LoadInPod
@@ -144,7 +144,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     given = site.given(kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
     remote_load.write_load_record(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
-    load = LoadInPod(given, client, Step(None))
+    load = LoadInPod(given, client, StepDirectory(None))
     pod = load.pod
     assert load.begin(True) is False and load.begin(True) is True
     until(lambda: len(site.workloads()) >= 3, "the load begins")
@@ -164,20 +164,20 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
 
     def told() -> str:
         with pytest.raises(WaitTimeout, match="did not start within 1 s: ") as raised:
-            load_in_pods.present(nowhere, Step(None))
+            load_in_pods.present(nowhere, StepDirectory(None))
         return str(raised.value)
 
     until(lambda: "within 1 s: Unschedulable: " in told(), "the error has the scheduler's reason")
-    assert load_in_pods.absent(nowhere, Step(None))["changed"]
+    assert load_in_pods.absent(nowhere, StepDirectory(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pods.present, site.given(), Step(None))
+        asked = pool.submit(load_in_pods.present, site.given(), StepDirectory(None))
         until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
         (process,) = site.kubelet.processes.values()
         os.killpg(process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
             asked.result(240)
-    load_in_pods.absent(site.given(), Step(None))
+    load_in_pods.absent(site.given(), StepDirectory(None))
 
 
 def of_clients(site: Site) -> dict[int, subprocess.Popen[bytes]]:
@@ -206,7 +206,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
                "canary_rate": 5, "seed": 3}  # fmt: skip
     given = site.given(driver_restarts=2, request=request)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pods.present, given, Step(None))
+        asked = pool.submit(load_in_pods.present, given, StepDirectory(None))
         until(lambda: len(site.workloads()) >= 60 or asked.done(), "the load begins")
         kill_client(site, 1)
         result = asked.result(240)
@@ -221,7 +221,7 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
     leases = site.world.client.kind("coordination.k8s.io/v1", "Lease")
     selector = f"perfscale.seatrial/run={site.world.run_id}"
     assert site.world.client.list(leases, site.world.namespace, selector)[0] == []
-    assert load_in_pods.present(given, Step(None))["changed"] is False
+    assert load_in_pods.present(given, StepDirectory(None))["changed"] is False
 
 
 @pytest.mark.long
@@ -229,7 +229,7 @@ def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(
     request = {**site.given()["request"], "clients": 3, "count": 60, "arrival": {"type": "poisson", "rate": 6}}
     given = site.given(driver_restarts=2, request=request, kubeconfig=site.other_target())
     client = site.world.client
-    load = LoadInPod(given, client, Step(None))
+    load = LoadInPod(given, client, StepDirectory(None))
     assert load.begin(False) is False
     secret = client.kind("v1", "Secret")
     until(lambda: len(site.workloads()) >= 10, "the load begins")
@@ -238,7 +238,7 @@ def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(
         lambda: client.get(secret, load.pod.spec.name, site.place) is None, "the Secret is deleted without a controller"
     )
     assert all(one.ended for one in load.pod.status().clients), "not before the last has ended"
-    result = load_in_pods.present(given, Step(None))
+    result = load_in_pods.present(given, StepDirectory(None))
     assert [one["sessions"] for one in result["clients"]] == [1, 2, 1] and result["counts"]["unknown"] == 0
     assert len(site.workloads()) == 60
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
@@ -253,7 +253,7 @@ def test_a_load_starts_while_the_namespace_of_the_point_before_is_being_deleted(
     client.create({**held, "metadata": {**held["metadata"], "finalizers": ["example.com/test"]}})
     client.delete(space, site.place)
     lines: list[str] = []
-    load = LoadInPod(given, client, Step(None))
+    load = LoadInPod(given, client, StepDirectory(None))
     pod = load.pod
     pod.say = lines.append
     with ThreadPoolExecutor(1) as pool:
@@ -274,5 +274,5 @@ def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> No
         ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
     ):
         with pytest.raises(InputError, match=words):
-            load_in_pods.present(site.given(**more), Step(None))
+            load_in_pods.present(site.given(**more), StepDirectory(None))
         assert not site.left() and not (site.point / remote_load.FILE).exists()

@@ -16,7 +16,7 @@ import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     held_lock_file,
     lock_lease,
@@ -125,12 +125,12 @@ def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_kill
 
 
 def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_is_over(turns: Turns) -> None:
-    first = lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+    first = lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     assert first["changed"] and first["lock"]["state"] == "held"
-    again = lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+    again = lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     assert not again["changed"], "the run holds it already"
     with pytest.raises(WaitTimeout) as raised:
-        lock_session.acquire_cluster_lock(turns.wish("run-second", timeout=0.5), Step(None), quiet)
+        lock_session.acquire_cluster_lock(turns.wish("run-second", timeout=0.5), StepDirectory(None), quiet)
     text = str(raised.value)
     assert "place 1 of 1" in text and "run run-first (ann) holds it for a test since 20" in text
     assert "unless it is renewed" in text
@@ -144,7 +144,7 @@ def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_i
 
 
 def test_a_lock_is_released_when_the_server_said_so_and_not_before(turns: Turns) -> None:
-    lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+    lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     gone = {"kubeconfig": str(turns.folder / "none")}
     for _attempt in range(2):
         with pytest.raises(AccessError, match="it is unknown whether run run-first still holds its lock"):
@@ -161,10 +161,10 @@ def test_a_lock_is_released_when_the_server_said_so_and_not_before(turns: Turns)
 def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns) -> None:
     caller = subprocess.Popen(["sleep", "60"])
     try:
-        lock_session.acquire_cluster_lock(turns.wish("run-first", caller_pid=caller.pid), Step(None), quiet)
+        lock_session.acquire_cluster_lock(turns.wish("run-first", caller_pid=caller.pid), StepDirectory(None), quiet)
         before, first = turns.leases()[0], turns.record("run-first")["keeper"]
         until(lambda: turns.leases()[0].version != before.version, "the Lease is renewed")
-        lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+        lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
         second = turns.record("run-first")["keeper"]
         assert second != first and not lock_session.ProcessReference(**first).lives()
         assert [(one.run, one.uid) for one in turns.leases()] == [("run-first", before.uid)]
@@ -176,7 +176,7 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
-    lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+    lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     assert [one.role for one in lock_protocol.delete_leases_of_run(turns.store(), "run-first")] == [lock_lease.HOLDER]
     until(lambda: held_lock_file.find_lost_lock(turns.folder) != "", "the loss is known")
     assert "its Lease was deleted" in held_lock_file.find_lost_lock(turns.folder)
@@ -184,17 +184,19 @@ def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turn
 
 
 def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_may_take_it(turns: Turns) -> None:
-    lock_session.acquire_cluster_lock(turns.wish("run-first", duration=SHORT), Step(None), quiet)
+    lock_session.acquire_cluster_lock(turns.wish("run-first", duration=SHORT), StepDirectory(None), quiet)
     os.kill(turns.record("run-first")["keeper"]["pid"], signal.SIGKILL)
     known: list[str] = []
     lock_session.acquire_cluster_lock(
-        turns.wish("run-second"), Step(None), lambda _text: known.append(held_lock_file.find_lost_lock(turns.folder))
+        turns.wish("run-second"),
+        StepDirectory(None),
+        lambda _text: known.append(held_lock_file.find_lost_lock(turns.folder)),
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 
 
 def test_a_load_stops_when_the_lock_is_lost_and_says_so(turns: Turns) -> None:
-    lock_session.acquire_cluster_lock(turns.wish("run-first"), Step(None), quiet)
+    lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     arrival = {"type": "constant", "rate": 10}
     load = turns.world.start(count=600, arrival=arrival, lock_dir=str(turns.folder))
     wait_until_created(turns.world, 5)

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict

@@ -17,7 +17,7 @@ import pytest
 import rehearsal as support
 import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import failure_recoveries
@@ -211,7 +211,9 @@ def test_a_killed_load_leaves_a_kubelet_that_runs(world: World, kubeconfig: str)
     while not kubelets(kubeconfig):
         assert time.monotonic() < deadline, "the kubelet is still away"
         time.sleep(0.1)
-    run_cleanup.run(run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder)), Step(None))
+    run_cleanup.run(
+        run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder)), StepDirectory(None)
+    )
     assert [row["changed"] for row in world.rows("failures", "undone")] == [False], "it had come back by itself"
 
 

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
@@ -84,7 +84,7 @@ def put(
     client: Client, *given: dict[str, Any], run: str = "run-0001", timeout: float = 180, **more: Any
 ) -> dict[str, Any]:
     return install_operators.install_operators(
-        client, operator_specs.read_operators(given), run, timeout, Step(None), print, **more
+        client, operator_specs.read_operators(given), run, timeout, StepDirectory(None), print, **more
     )
 
 
@@ -306,7 +306,7 @@ def test_every_failure_is_reported_within_the_timeout_with_its_cause(
     ]
     with pytest.raises(WaitTimeout) as failed:
         install_operators.install_operators(
-            client, operator_specs.read_operators(asked), "run-0001", 25, Step(str(tmp_path)), print
+            client, operator_specs.read_operators(asked), "run-0001", 25, StepDirectory(str(tmp_path)), print
         )
     unavailable, unresolvable, gone = str(failed.value).splitlines()
     assert "after 25 s it still waits for" in unavailable and "didn't match Pod's node affinity" in unavailable
@@ -340,12 +340,12 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(
 def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and_reverted(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
-        return data_science_cluster.ensure_cluster_state(client, order, state, Step(None), print)
+        return data_science_cluster.ensure_cluster_state(client, order, state, StepDirectory(None), print)
 
     theirs_too = {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all", "creates": CREATED}
     put(client, theirs_too, run="colleague")
     theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
-    data_science_cluster.ensure_cluster_state(client, theirs, "present", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, theirs, "present", StepDirectory(None), print)
     before = snapshot.settled(client)
     try:
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
@@ -365,7 +365,7 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         assert given_back["changed"] and len(given_back["kept"]) == 2
         assert snapshot.left(client, before) == []
     finally:
-        data_science_cluster.ensure_cluster_state(client, theirs, "absent", Step(None), print)
+        data_science_cluster.ensure_cluster_state(client, theirs, "absent", StepDirectory(None), print)
         take_away(client, run="colleague")
 
 
@@ -405,12 +405,14 @@ def test_open_data_hub_is_installed_from_a_private_catalog_image(
         monitoring_namespace="opendatahub",
         timeout=90,
     )
-    found = data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)
+    found = data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)
     assert found["components"] == ["kserve"]
-    assert not data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)["changed"]
+    assert not data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)[
+        "changed"
+    ]
     (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
-    data_science_cluster.ensure_cluster_state(client, order, "absent", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, order, "absent", StepDirectory(None), print)
     take_away(client, namespaces=["opendatahub"])
 
 

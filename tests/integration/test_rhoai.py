@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
@@ -70,13 +70,13 @@ def ensure(
     wanted = data_science_cluster.DataScienceSpec(
         RUN, api_version=release["api_version"], components=release["components"], timeout=timeout
     )
-    return data_science_cluster.ensure_cluster_state(client, wanted, state, Step(None), print)
+    return data_science_cluster.ensure_cluster_state(client, wanted, state, StepDirectory(None), print)
 
 
 def take_away(client: Client, kept: Sequence[str] = ()) -> None:
     """Remove everything but the operators that are kept for the objects of others."""
     wanted = data_science_cluster.DataScienceSpec(RUN, timeout=90)
-    data_science_cluster.ensure_cluster_state(client, wanted, "absent", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, wanted, "absent", StepDirectory(None), print)
     gone = operator_removal.remove_operators(client, operator_removal.RemovalSpec(RUN, crds=True, timeout=120), print)
     operators_kept = [note.partition(":")[0] for note in gone["kept"] if note.startswith("Subscription")]
     assert sorted(operators_kept) == [f"Subscription {name}" for name in kept]
@@ -92,7 +92,7 @@ def test_version_3_is_installed_with_its_prerequisites_and_removed(
 ) -> None:
     asked = ("dashboard", "trainer", "kueue=Unmanaged")
     wanted = operators("3", *asked, optional=["leader-worker-set"])
-    made = install_operators.install_operators(client, wanted, RUN, 180, Step(None), print)
+    made = install_operators.install_operators(client, wanted, RUN, 180, StepDirectory(None), print)
     assert [one["csv"] for one in made["operators"]] == [
         "cert-manager-operator.v1.18.0",
         "jobset-operator.v1.0.0",
@@ -100,7 +100,7 @@ def test_version_3_is_installed_with_its_prerequisites_and_removed(
         "leader-worker-set.v1.0.0",
         "rhods-operator.3.5.0",
     ]
-    assert not install_operators.install_operators(client, wanted, RUN, 60, Step(None), print)["changed"]
+    assert not install_operators.install_operators(client, wanted, RUN, 60, StepDirectory(None), print)["changed"]
     client.kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")  # served
     with pytest.raises(OwnershipError, match="stored as v2, not as the requested v1.*rhoai_version=3"):
         ensure(client, "2", "dashboard")
@@ -146,7 +146,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
     client: Client, before: set[snapshot.ComparedObject]
 ) -> None:
     found = operators("3", "trainer", prerequisites=False)
-    install_operators.install_operators(client, found, RUN, 180, Step(None), print)
+    install_operators.install_operators(client, found, RUN, 180, StepDirectory(None), print)
     with pytest.raises(WaitTimeout):
         ensure(client, "3", "trainer", timeout=1)
     pod_servers.wait_for(
@@ -160,7 +160,7 @@ def test_version_3_without_the_jobset_operator_says_what_trainer_lacks(
 @pytest.mark.long  # molecule's scenario rhoai installs and removes 2.25 too
 def test_version_2_25_is_installed_and_removed(client: Client, before: set[snapshot.ComparedObject]) -> None:
     asked = ("dashboard", "trainingoperator", "kueue")
-    made = install_operators.install_operators(client, operators("2", *asked), RUN, 180, Step(None), print)
+    made = install_operators.install_operators(client, operators("2", *asked), RUN, 180, StepDirectory(None), print)
     assert [one["csv"] for one in made["operators"]] == ["rhods-operator.2.25.11"]
     with pytest.raises(OwnershipError, match="stored as v1, not as the requested v2.*rhoai_version=2"):
         ensure(client, "3", "dashboard")

@@ -10,7 +10,7 @@ import pytest
 import rehearsal as support
 import snapshot
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
@@ -83,12 +83,12 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
         },
     ]
     install_operators.install_operators(
-        client, operator_specs.read_operators(theirs), COLLEAGUE, 240, Step(None), print
+        client, operator_specs.read_operators(theirs), COLLEAGUE, 240, StepDirectory(None), print
     )
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )
-    data_science_cluster.ensure_cluster_state(client, order, "present", Step(None), print)
+    data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)
     # Where the run's own things would lie.
     for manifest in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-gpu-operator"}},

@@ -47,12 +47,15 @@ def main(what: str, path: str) -> None:
     """Be the process."""
     sys.path.insert(0, str(COLLECTIONS))
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+        ProgressLog,
+        StepDirectory,
+    )
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 
     given = json.loads(Path(path).read_text(encoding="utf-8"))
     filled = defaults(given, getattr(load_spec, what.upper()))
-    step, progress = Step(None), ProgressLog(given.get("progress_file"))
+    step, progress = StepDirectory(None), ProgressLog(given.get("progress_file"))
     try:
         if what == "submit":
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec

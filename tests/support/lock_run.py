@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 
 
@@ -39,7 +39,7 @@ def main(kubeconfig: str, namespace: str, run: str, folder: str, duration: str, 
         },
         0,
     )
-    lock_session.acquire_cluster_lock(wish, Step(None), lambda text: print(text, flush=True))
+    lock_session.acquire_cluster_lock(wish, StepDirectory(None), lambda text: print(text, flush=True))
     write("begin")
     time.sleep(float(hold))
     if kill:

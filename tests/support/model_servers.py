@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rehearsal
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_binaries,
     component_spec,
@@ -108,7 +108,7 @@ def options(point_dir: Path, urls: list[str], **more: Any) -> dict[str, Any]:
 def send(point_dir: Path, urls: list[str], **more: Any) -> dict[str, Any]:
     """Send a load as the module does; return its result."""
     spec = inference_spec.InferenceSpec.from_params(options(point_dir, urls, **more))
-    return inference_load.run_inference_load(spec, Step(None), ProgressLog(None))
+    return inference_load.run_inference_load(spec, StepDirectory(None), ProgressLog(None))
 
 
 def read_rows(point_dir: Path, kind: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ STAGES = {name: workload_kinds.load_kind(name).definition for name in ("PyTorchJ
 
 def stamp(moment: float) -> str:
     """Return a time in the format of the files."""
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
         format_utc_timestamp as written,
     )
 

@@ -19,7 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 from . import disk_reserve
 from .errors import SeatrialError, readable_message
 from .signals import exit_with_parent
-from .step_files import Step
+from .step_directory import StepDirectory
 
 #: Of every module that works on a cluster (fragment _cluster).
 CLUSTER: dict[str, Any] = {
@@ -93,12 +93,12 @@ def _unexpected_error(error: Exception) -> str:
     return f"an error in this module: {what} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def run(module: AnsibleModule, work: Callable[[Step], dict[str, Any]]) -> None:
+def run(module: AnsibleModule, work: Callable[[StepDirectory], dict[str, Any]]) -> None:
     """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.
 
     A module with a progress file may run for long and ends when its parent process ends.
     """
-    step = Step(module.params.get("step_dir"))
+    step = StepDirectory(module.params.get("step_dir"))
     try:
         with exit_with_parent() if module.params.get("progress_file") else nullcontext():
             result = work(step)

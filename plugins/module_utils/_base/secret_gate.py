@@ -26,7 +26,7 @@ from .errors import DataError, SeatrialError
 from .packed_contents import read_unpacked_contents
 from .secret_encodings import WORD, decoded_blocks, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
-from .step_files import ANSIBLE_LOG
+from .step_directory import ANSIBLE_LOG
 
 #: Maximum number of findings reported.
 MOST = 10

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_labels import INDEX_PLACEHOLDER
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_ledger
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import STOPPED_SERVERS
@@ -137,7 +137,7 @@ class CleanupSpec:
         return cls(**{name: value for name, value in params.items() if name in names}, dry=dry)
 
 
-def run(spec: CleanupSpec, step: Step) -> dict[str, Any]:
+def run(spec: CleanupSpec, step: StepDirectory) -> dict[str, Any]:
     """Clean up or verify; return the module's result.
 
     Raises CleanupTimeout, and AccessError for an unreachable server unless it may be skipped.

@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,

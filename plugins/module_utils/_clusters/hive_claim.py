@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (

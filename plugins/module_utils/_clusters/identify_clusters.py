@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
@@ -50,7 +50,7 @@ def record_cluster_identities(
     Raises:
         AccessError, ApiError, WaitTimeout: A cluster does not respond, or has too few Ready nodes.
     """
-    step = Step(params["step_dir"])
+    step = StepDirectory(params["step_dir"])
 
     def say(text: str) -> None:
         step.log(text)
@@ -72,7 +72,7 @@ def record_cluster_identities(
 
 
 def _query_cluster_identity(
-    record: Mapping[str, Any], params: Mapping[str, Any], step: Step, say: Say, check: bool
+    record: Mapping[str, Any], params: Mapping[str, Any], step: StepDirectory, say: Say, check: bool
 ) -> dict[str, Any]:
     access = (record["kubeconfig"], record.get("context") or "")
     with Client.from_kubeconfig(*access, timeout=30) as client, step.timed("cluster", "identity"):

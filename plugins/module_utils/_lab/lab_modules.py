@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 from . import host_search, lab_inventory, lab_times, lease_lookup, lease_release, quads_options
 from .lease_acquisition import Acquisition, LeaseAcquisitionResult, adopt_active_assignment
@@ -23,7 +23,7 @@ from .quads_records import check_lease_id
 Report = Callable[[str], None]
 
 
-def change_lease(params: Mapping[str, Any], dry_run: bool, step: Step) -> dict[str, Any]:
+def change_lease(params: Mapping[str, Any], dry_run: bool, step: StepDirectory) -> dict[str, Any]:
     """Run module quads_lease; return its result."""
     report = step.reporter(params.get("progress_file"), "lease")
     if params["state"] == "registered":
@@ -105,7 +105,7 @@ def _adopt_existing_lease(params: Mapping[str, Any], dry_run: bool, report: Repo
     return {"changed": False, "lease": view, "rejected_hosts": [], "surplus": 0, "diff": _before_after_diff([], [])}
 
 
-def _absent(params: Mapping[str, Any], dry_run: bool, step: Step, report: Report) -> dict[str, Any]:
+def _absent(params: Mapping[str, Any], dry_run: bool, step: StepDirectory, report: Report) -> dict[str, Any]:
     ours = not (params.get("lease_id") and LeaseSelector.from_params(params).adopted)
     client = quads_options.client_from_params(params, secret=ours and not dry_run, report=report)
     with step.timed("cluster", "release"):
@@ -155,7 +155,7 @@ def _released_assignments_result(numbers: list[int]) -> dict[str, Any]:
     return {"changed": bool(numbers), "released": numbers, "diff": diff}
 
 
-def lab_info(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def lab_info(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Run module quads_info; return its result."""
     report = step.reporter(params.get("progress_file"), "lease")
     client = quads_options.client_from_params(params, report=report)
@@ -173,7 +173,7 @@ def lab_info(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
 
 
 def _wait_for_machines(
-    params: Mapping[str, Any], client: QuadsClient, selector: LeaseSelector, step: Step, report: Report
+    params: Mapping[str, Any], client: QuadsClient, selector: LeaseSelector, step: StepDirectory, report: Report
 ) -> dict[str, Any]:
     client.remember_offset(selector.remembered.get("utc_offset"))
     lease_id = selector.lease_id or selector.remembered.get("lease_id")

@@ -24,7 +24,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 
@@ -214,7 +214,7 @@ def outcome_summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     return "\n".join(lines)
 
 
-def task_result(outcomes: Mapping[str, MemberOutcome], step: Step) -> dict[str, Any]:
+def task_result(outcomes: Mapping[str, MemberOutcome], step: StepDirectory) -> dict[str, Any]:
     """Return the result of the task, which failed if a member did; write it to the log of ``step``."""
     text = outcome_summary(outcomes)
     for line in text.splitlines():
@@ -235,7 +235,7 @@ class SideBySideAction(InPlaceAction):
         _validation, params = self.validate_argument_spec(ARGUMENTS)
         with ansible_errors():
             members = parse_members(params["members"])
-        step = Step(params["step_dir"])
+        step = StepDirectory(params["step_dir"])
         with tempfile.TemporaryDirectory(prefix="seatrial-members-", dir=constants.DEFAULT_LOCAL_TMP) as folder:
             files = {
                 member.name: str(Path(folder) / str(number)) for number, member in enumerate(members) if member.progress

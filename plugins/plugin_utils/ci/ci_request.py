@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
     expect_documented_form,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     outside_settings,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
     ANSIBLE_LOG,
     format_utc_timestamp,
 )

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 from .. import run_cluster_records
 from ..lock import held_lock_file
@@ -228,7 +228,7 @@ def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldClust
 
 
 def is_time_passed(until: str | None, now: float) -> bool:
-    """Return whether a time (as from _step_files.stamp()) has passed; False without a time or if it can't be parsed."""
+    """Return whether a time (see format_utc_timestamp) has passed; False without a time or if it can't be parsed."""
     try:
         return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now
     except ValueError:
@@ -279,7 +279,7 @@ def format_local_locks(artifacts: str | Path) -> list[str]:
 
 
 def list_and_release_expired(
-    params: Mapping[str, Any], step: Step, say: Callable[[str], None], check: bool
+    params: Mapping[str, Any], step: StepDirectory, say: Callable[[str], None], check: bool
 ) -> dict[str, Any]:
     """List the held clusters; with release_expired, release each expired one, also after an error with another.
 
@@ -306,7 +306,7 @@ def list_and_release_expired(
     return {"changed": changed, **listed, "expired": [cluster.name for cluster in expired]}
 
 
-def release_cluster(cluster: HeldCluster, params: Mapping[str, Any], step: Step) -> str:
+def release_cluster(cluster: HeldCluster, params: Mapping[str, Any], step: StepDirectory) -> str:
     """Release a cluster; return the error, empty on success. params: of module held_clusters."""
     if cluster.command:
         folder = step.path or Path(tempfile.mkdtemp(prefix="seatrial-reap-"))

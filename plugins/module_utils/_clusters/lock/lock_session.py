@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import ChangeReporter, Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -227,7 +227,7 @@ class LockSpec:
         )
 
 
-def acquire_cluster_lock(spec: LockSpec, step: Step, say: Say, check: bool = False) -> dict[str, Any]:
+def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: bool = False) -> dict[str, Any]:
     """Wait for the lock, acquire it and start its renewer. Safe to repeat by the session that holds it.
 
     Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
 
 from .. import providers
@@ -129,7 +129,7 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
     return documents, results
 
 
-def configure_installer(params: Given, step: Step, check_mode: bool) -> dict[str, Any]:
+def configure_installer(params: Given, step: StepDirectory, check_mode: bool) -> dict[str, Any]:
     """Write the installer's configuration, and copies without secrets to ``step``; return the module's result."""
     documents, results = render_installer_documents(params)
     installer = OpenshiftInstaller("openshift-install", params["install_dir"], {})

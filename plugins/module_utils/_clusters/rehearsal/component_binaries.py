@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 

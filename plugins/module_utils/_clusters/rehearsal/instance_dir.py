@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 
 SCHEMA = "rehearsal-instance/1"
 MARKER = "instance.json"

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import binary_download, unpack_packages

@@ -82,7 +82,7 @@ SHARED_OPTIONS: dict[str, Any] = {
 class RehearsalOptions:
     """The module's options. ``timeout``: seconds, for each single wait. ``owner``: a run's id, "" for none.
 
-    ``expires``: from when on anybody may remove a new instance, in the format of _step_files.stamp(); "" for never.
+    ``expires``: from when on anybody may remove a new instance, in the format of format_utc_timestamp(); "" for never.
     ``started``: when the module was started, in seconds since boot; 0: with the call. ``user_pid``: the process of run
     ``owner`` that uses an instance of another run; 0: none.
     """

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
 
 from ..plan import workload_plan
@@ -68,7 +68,7 @@ class _Call:
 class InferenceLoad:
     """A load from its options to its result. ``run`` does all of it."""
 
-    def __init__(self, spec: InferenceSpec, step: Step, progress: ProgressLog) -> None:
+    def __init__(self, spec: InferenceSpec, step: StepDirectory, progress: ProgressLog) -> None:
         self.spec = spec
         self.step = step
         self.progress = progress
@@ -380,7 +380,7 @@ def _server_record(server: InferenceServer, before: dict[str, Any], after: dict[
     return {**record, "error": error} if error else record
 
 
-def run_inference_load(spec: InferenceSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
+def run_inference_load(spec: InferenceSpec, step: StepDirectory, progress: ProgressLog) -> dict[str, Any]:
     """Run a load. Raises SeatrialError."""
     try:
         return InferenceLoad(spec, step, progress).run()

@@ -226,19 +226,19 @@ class ReplicaPolling:
 def poll_replicas(
     spec: ReplicaPollingSpec | None, path: Path, session: dict[str, Any], close_in_child: Callable[[], None]
 ) -> Iterator[None]:
-    """Watch the number of servers while the body runs, from a first look on. Does nothing without a spec.
+    """Poll the number of servers while the body runs, from a first look on. Does nothing without a spec.
 
     Raises ProcessError if it can't be looked at, or if the process ended while the body ran.
     """
     if spec is None:
         yield
         return
-    watch = ReplicaPolling(spec, path, session, close_in_child)
+    polling = ReplicaPolling(spec, path, session, close_in_child)
     try:
-        watch.await_first_look()
+        polling.await_first_look()
         yield
     except BaseException:
-        watch.finish()
+        polling.finish()
         raise
-    if why := watch.finish():
+    if why := polling.finish():
         raise ProcessError(f"the number of servers was not watched to the end: {why}")

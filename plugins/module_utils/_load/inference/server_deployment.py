@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRequest,
     HttpTransport,
@@ -128,7 +128,7 @@ class ServerDeployment:
         self._earlier_stay = False  # whether servers that were there before answer too
         self.urls = list(spec.urls)
 
-    def run(self, point_dir: Path, step: Step) -> dict[str, Any]:
+    def run(self, point_dir: Path, step: StepDirectory) -> dict[str, Any]:
         """Deploy, wait, write deployment.json into ``point_dir``; return it with the module's result of applying.
 
         The step records the objects, with the namespaces in which cleanup looks for them.

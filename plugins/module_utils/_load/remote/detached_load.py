@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import exit_with_parent
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     held_lock_file,
     lock_session,
@@ -174,7 +174,7 @@ def point_files(directory: LoadDirectory) -> list[str]:
     return [str(path) for path in paths if not (several and path.name == PLAN)]
 
 
-def apply_workload_step(params: Mapping[str, Any], _step: Step) -> dict[str, Any]:
+def apply_workload_step(params: Mapping[str, Any], _step: StepDirectory) -> dict[str, Any]:
     """Do one step of module workload_remote on this host: start the load, read its state, or remove it.
 
     Raises:
@@ -224,8 +224,13 @@ def main(folder: str) -> int:
     try:
         if settings["lock"]:
             _take_over(settings["lock"], directory, lock_path)
-        request, progress = LoadSpec.from_params(settings["request"]), ProgressLog(str(directory.progress), Step(None))
-        load = LoadRunner(request, Step(str(directory.step)), progress, _LoadCountsFile(directory.counts).write)
+        request, progress = (
+            LoadSpec.from_params(settings["request"]),
+            ProgressLog(str(directory.progress), StepDirectory(None)),
+        )
+        load = LoadRunner(
+            request, StepDirectory(str(directory.step)), progress, _LoadCountsFile(directory.counts).write
+        )
         with exit_with_parent() if settings["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:
@@ -259,7 +264,7 @@ class _LoadCountsFile:
 def _take_over(lock: Mapping[str, Any], directory: LoadDirectory, path: Path) -> None:
     """Renew the run's lock here too: it is held while this process or the controller lives."""
     asked = {**lock, "kubeconfig": str(directory.kubeconfig), "lock_file": str(path), "caller_pid": os.getpid()}
-    lock_session.acquire_cluster_lock(lock_session.LockSpec.of(asked, 0), Step(None), _write_log_line)
+    lock_session.acquire_cluster_lock(lock_session.LockSpec.of(asked, 0), StepDirectory(None), _write_log_line)
 
 
 def _write_log_line(text: str) -> None:

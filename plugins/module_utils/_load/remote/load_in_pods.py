@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
@@ -179,7 +179,7 @@ class LoadInPod:
     where = "the load in the driver cluster"
     host = remote_load.DRIVER_POD
 
-    def __init__(self, params: Mapping[str, Any], client: Client, step: Step) -> None:
+    def __init__(self, params: Mapping[str, Any], client: Client, step: StepDirectory) -> None:
         """``params``: the module's parameters. ``client``: of the driver cluster."""
         spec = DriverPodSpec.from_params(params)
         say = step.reporter(params["progress_file"], "driver pod")
@@ -312,19 +312,19 @@ def _unready_clients_text(why: Mapping[int, str]) -> str:
     )
 
 
-def apply_requested_state(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def apply_requested_state(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` of module workload_remote asks for."""
     return absent(params, step) if params["state"] == "absent" else present(params, step)
 
 
-def present(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def present(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
     with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
         step_dir = Path(params["step_dir"]) if params["step_dir"] else None
         return remote_load.run(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
 
 
-def absent(params: Mapping[str, Any], step: Step) -> dict[str, Any]:
+def absent(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(params["point_dir"])
     record = remote_load.read_load_record(point_dir) or {}

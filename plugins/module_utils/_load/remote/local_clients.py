@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -57,7 +57,7 @@ def start_client(params: Mapping[str, Any], request: LoadSpec, plan: WorkloadPla
     return new
 
 
-def run(params: Mapping[str, Any], request: LoadSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
+def run(params: Mapping[str, Any], request: LoadSpec, step: StepDirectory, progress: ProgressLog) -> dict[str, Any]:
     """Run all clients, wait for them, join their files; return the result of workload_submit and ``clients``.
 
     Raises InputError before anything is created; ProcessError with the error of a client; Interrupted.

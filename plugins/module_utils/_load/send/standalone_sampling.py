@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import SamplingSpec, check_kinds_have_end_stage
@@ -33,7 +33,7 @@ _POLL_INTERVAL = 0.2
 _NAMED = 5
 
 
-def run_load_sampling(request: SampleSpec, step: Step, progress: ProgressLog) -> dict[str, Any]:
+def run_load_sampling(request: SampleSpec, step: StepDirectory, progress: ProgressLog) -> dict[str, Any]:
     """Sample the load of a point and return the result of module workload_sample.
 
     Raises:
@@ -53,7 +53,7 @@ class LoadSampler:
     label = ""  # before the point in progress lines
     ended_early = False  # nothing more is expected: no time to settle
 
-    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
+    def __init__(self, request: SampleSpec, step: StepDirectory, progress: ProgressLog) -> None:
         self.request = request
         self.step = step
         self.progress = progress
@@ -159,7 +159,7 @@ class PlannedLoadSampler(LoadSampler):
 
     label = "workload"
 
-    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
+    def __init__(self, request: SampleSpec, step: StepDirectory, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.timed_out = False
         plan = workload_plan.read_complete_plan(request.point_dir / "plan.jsonl")
@@ -242,7 +242,7 @@ class ForeignLoadSampler(LoadSampler):
 
     label = "sample"
 
-    def __init__(self, request: SampleSpec, step: Step, progress: ProgressLog) -> None:
+    def __init__(self, request: SampleSpec, step: StepDirectory, progress: ProgressLog) -> None:
         super().__init__(request, step, progress)
         self.end_file = request.point_dir / END_FILE
         self._left_out: ObjectsLeftOut | None = None

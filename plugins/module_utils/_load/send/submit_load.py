@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import si
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..failures.failure_injector import FailureInjector
@@ -48,7 +48,7 @@ class LoadRunner:
     def __init__(
         self,
         request: LoadSpec,
-        step: Step,
+        step: StepDirectory,
         progress: ProgressLog,
         counts: Callable[[dict[str, int]], None] | None = None,
     ) -> None:

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     secret_gate,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, files_of_settings, run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive

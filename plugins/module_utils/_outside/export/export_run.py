@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
@@ -38,7 +38,7 @@ GATE: dict[str, Any] = {
 S3_OPTIONS: dict[str, Any] = {**ansible_module.S3_SERVER, **ansible_module.CA_FILE}
 
 
-def run_export_module(params: Mapping[str, Any], step: Step) -> Result:
+def run_export_module(params: Mapping[str, Any], step: StepDirectory) -> Result:
     """Run module export_run; return its result."""
     gate = (params["secrets"], params["kubeconfigs"], params["invalid"])
     if params["target"] == "ci":

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 
 from .choose_next_point import PlannedPoint, ScheduleFinished
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_contents import mask_object_secrets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -47,7 +47,9 @@ _KINDS = (
 )
 
 
-def failure_causes(client: Client, cache: WatchCache, installation: OperatorInstallation, step: Step) -> list[str]:
+def failure_causes(
+    client: Client, cache: WatchCache, installation: OperatorInstallation, step: StepDirectory
+) -> list[str]:
     """Return the causes as sentences, the most direct one first, and save the objects that they were read from.
 
     A failed request adds no cause: it must not hide the original failure.
@@ -191,7 +193,7 @@ def _text_after_colon(sentence: str) -> str:
     return sentence.partition(": ")[2]
 
 
-def save_namespace(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: Step) -> None:
+def save_namespace(client: Client, namespace: str, pods: Iterable[dict[str, Any]], step: StepDirectory) -> None:
     """Write objects, events and pod logs of a namespace into the step's directory, with secrets masked."""
     if step.path is None:
         return
@@ -249,7 +251,9 @@ def installed_operators(client: Client, packages: Sequence[str] = ()) -> list[di
     return sorted(operators, key=lambda each: (each["package"], each["namespace"]))
 
 
-def save_state(client: Client, operators: Sequence[dict[str, Any]], step: Step, more: Sequence[str] = ()) -> None:
+def save_state(
+    client: Client, operators: Sequence[dict[str, Any]], step: StepDirectory, more: Sequence[str] = ()
+) -> None:
     """Save the state of operators in the step's directory: versions, custom resources, objects, logs and images.
 
     more: further namespaces, where they exist.

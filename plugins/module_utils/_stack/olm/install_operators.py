@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
@@ -46,7 +46,7 @@ def install_operators(
     operators: Sequence[OperatorSpec],
     run_id: str,
     timeout: float,
-    step: Step,
+    step: StepDirectory,
     say: Say,
     check: bool = False,
     pull_secrets: Mapping[str, str] | None = None,
@@ -165,7 +165,7 @@ def _raise_failures(
     installations: Sequence[OperatorInstallation],
     failures: dict[str, str],
     timeout: float,
-    step: Step,
+    step: StepDirectory,
 ) -> None:
     """Raise WaitTimeout or InstallError with the causes for every failed operator; save the objects they come from."""
     lines = []

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -172,7 +172,7 @@ class DataScience:
                 f" {', '.join(sorted(wanted.initialisation_settings))}: left unchanged"
             )
 
-    def wait(self, step: Step) -> dict[str, Any]:
+    def wait(self, step: StepDirectory) -> dict[str, Any]:
         """Wait until the DataScienceCluster and its components are ready. Raises WaitTimeout with the cause."""
         self.cache.follow("apps/v1", "Deployment")
         reported = time.monotonic()
@@ -215,7 +215,7 @@ class DataScience:
         initialisation = self._one("DSCInitialization")
         return str(field_at_path(initialisation, "spec.applicationsNamespace", self.wanted.applications_namespace))
 
-    def _why(self, bad: Sequence[str], step: Step) -> str:
+    def _why(self, bad: Sequence[str], step: StepDirectory) -> str:
         namespace = self._applications()
         pods, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
         causes = diagnosis.workload_causes([], pods)
@@ -294,7 +294,7 @@ class DataScience:
 
 
 def ensure_cluster_state(
-    client: Client, wanted: DataScienceSpec, state: str, step: Step, say: Say, check: bool = False
+    client: Client, wanted: DataScienceSpec, state: str, step: StepDirectory, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""
     asked = component_states.parse_components(wanted.components)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
@@ -46,7 +46,7 @@ def test_a_full_disk_is_written_once_more(small_disk: Path) -> None:
 
 def test_a_step_that_can_not_be_recorded_raises_nothing(small_disk: Path) -> None:
     fill(small_disk)
-    step = Step(str(small_disk))
+    step = StepDirectory(str(small_disk))
     step.log("x" * 10_000)
     step.timing("cluster", 1.0)
     step.manifest("one", [{"kind": "Namespace"}])

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import step_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import step_directory
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 
 def test_a_line_a_second_when_something_changed_and_one_in_ten_when_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(step_files.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(step_directory.time, "monotonic", lambda: now[0])
     path, folder = tmp_path / "progress", tmp_path / "step"
     folder.mkdir()
-    told = step_files.ProgressLog(str(path), Step(str(folder)))
+    told = step_directory.ProgressLog(str(path), StepDirectory(str(folder)))
     shown = []
     for tenth in range(1000):
         now[0] = 1000.0 + tenth / 10
@@ -30,6 +30,6 @@ def test_a_line_a_second_when_something_changed_and_one_in_ten_when_not(
 
 
 def test_without_a_file_nothing_is_shown_and_the_log_is_still_kept(tmp_path: Path) -> None:
-    told = step_files.ProgressLog(None, Step(str(tmp_path)))
+    told = step_directory.ProgressLog(None, StepDirectory(str(tmp_path)))
     told.say("done")
     assert (tmp_path / "log").read_text().endswith(" done\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas import field_types
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
@@ -60,7 +60,7 @@ def test_a_parent_that_can_not_be_made_is_one_clear_error(tmp_path: Path) -> Non
 
 def test_timings_are_summed_by_category(tmp_path: Path) -> None:
     for seconds in (1.5, 2.0):
-        step = Step(str(run_directory.next_step(tmp_path, "role", "entry")))
+        step = StepDirectory(str(run_directory.next_step(tmp_path, "role", "entry")))
         step.timing("load", seconds)
         step.timing("wait", 1.0, "workloads")
     assert run_directory.sum_seconds_by_category(tmp_path, 0.0) == {"load": 3.5, "wait": 2.0}

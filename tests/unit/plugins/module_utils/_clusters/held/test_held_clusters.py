@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
     InstanceMarker,
@@ -107,15 +107,15 @@ def test_only_what_expired_is_given_back_by_the_command_for_it(tmp_path: Path) -
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
     only_listed = held_clusters.list_and_release_expired(
-        {**given(tmp_path), "release_expired": False}, Step(None), lambda _text: None, check=False
+        {**given(tmp_path), "release_expired": False}, StepDirectory(None), lambda _text: None, check=False
     )
     assert only_listed["expired"] == ["t1121-bbbbbb"] and not only_listed["changed"] and not told.exists()
-    dry = held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=True)
+    dry = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=True)
     assert dry["expired"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
     _held, listed = held_clusters.list_clusters_and_locks(tmp_path, tmp_path / "none")
     assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 3
     assert not told.exists()
-    done = held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
@@ -127,7 +127,7 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", writes(tmp_path / "second", code=4), expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+        held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "exit code 4" in str(raised.value)
     assert told.exists()
@@ -144,7 +144,7 @@ def test_the_command_of_a_run_with_several_clusters_runs_once(tmp_path: Path) ->
     }
     files.write_yaml(directory / "cluster.yml", document, "cluster/2")
     with pytest.raises(ProcessError) as raised:
-        held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+        held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
     assert str(raised.value).count("ended with exit code 3") == 1
     assert counted.read_text() == "x"
 
@@ -161,7 +161,7 @@ def test_a_command_in_a_run_directory_is_never_run(tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     directory = run_with(tmp_path, "t1121-aaaaaa", expires=PAST)
     (directory / "GIVE_BACK").write_text(f"A=b sh -c 'touch {proof}'\n", encoding="utf-8")
-    done = held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == [] and not proof.exists()
     assert done["lines"][1] == f"  stays, because the project of {directory} has no playbook here"
 
@@ -183,11 +183,13 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
         ({}, "does not say where the run was made"),
     ):
         files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", **record})
-        done = held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+        done = held_clusters.list_and_release_expired(
+            given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+        )
         assert done["expired"] == [] and any(words in line for line in done["lines"]), done["lines"]
     files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(copy)})
     monkeypatch.setattr(held_clusters.os, "geteuid", lambda: 12345)
-    done = held_clusters.list_and_release_expired(given(tmp_path), Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == [] and any("belongs to another user" in line for line in done["lines"])
     assert not told.exists()
 
@@ -203,11 +205,11 @@ def test_a_run_holds_a_rehearsal_cluster_that_says_so(tmp_path: Path, owner: str
         data_dir=str(folder.path),
     )  # fmt: skip
     asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data)}
-    done = held_clusters.list_and_release_expired(asked, Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
     assert (done["expired"] == ["default"]) == held == told.exists()
     assert folder.path.is_dir()
     elsewhere = {**asked, "rehearsal_dir": str(tmp_path / "others")}
-    done = held_clusters.list_and_release_expired(elsewhere, Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(elsewhere, StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == [] and ('{"rehearsal_data_dir": ' in "".join(done["lines"])) == held
 
 
@@ -218,7 +220,7 @@ def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its
     asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data), "components_dir": str(COMPONENTS)}
     [found] = held_clusters.find_held(tmp_path / "runs", data, NOW)
     folder.update(InstanceMarker("left", "t1121-bbbbbb", PAST, [], PAST))
-    assert "belongs to run t1121-bbbbbb" in held_clusters.release_cluster(found, asked, Step(None))
+    assert "belongs to run t1121-bbbbbb" in held_clusters.release_cluster(found, asked, StepDirectory(None))
     assert folder.path.is_dir()
-    done = held_clusters.list_and_release_expired(asked, Step(None), lambda _text: None, check=False)
+    done = held_clusters.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == ["left"] and not folder.path.exists()

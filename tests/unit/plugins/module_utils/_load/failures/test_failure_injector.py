@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import apply_json_merge_patch
@@ -616,25 +616,29 @@ def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(
         return {"changed": False}
 
     monkeypatch.setattr(run_cleanup, "_clean_reachable_cluster", sweep)
-    monkeypatch.setattr(Step, "reporter", lambda *_more: said.append)
+    monkeypatch.setattr(StepDirectory, "reporter", lambda *_more: said.append)
     spec = run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path))
     cluster.refuse = of_node("a")
     with pytest.raises(ApiError):
-        run_cleanup.run(spec, Step(None))
+        run_cleanup.run(spec, StepDirectory(None))
     assert len(swept) == 1 and MARK not in cluster.node("b")["metadata"]["annotations"]
     assert any("1 failure of this run on https://another.example not undone" in text for text in said)
     with pytest.raises(SeatrialError, match="still has failures that were not undone: node_drained of a"):
         run_cleanup.run(
-            run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path), verify=True), Step(None)
+            run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path), verify=True),
+            StepDirectory(None),
         )
     damaged = tmp_path / "points" / "000" / failure_ledger.FILE
     damaged.parent.mkdir()
     damaged.write_text('{"type":"inj\n{"type":"end","at":1}\n', encoding="utf-8")
     cluster.refuse = lambda asked: 0
     with pytest.raises(DataError, match="not a JSON record"):
-        run_cleanup.run(spec, Step(None))
+        run_cleanup.run(spec, StepDirectory(None))
     assert len(swept) == 3 and MARK not in cluster.node("a")["metadata"]["annotations"]
     damaged.unlink()
     cluster.add(node("a", **{MARK: "failing-001-3"}))
     write_row(tmp_path, 3, "a", server, "node_drained")
-    assert run_cleanup.run(spec, Step(None))["changed"] and not run_cleanup.run(spec, Step(None))["changed"]
+    assert (
+        run_cleanup.run(spec, StepDirectory(None))["changed"]
+        and not run_cleanup.run(spec, StepDirectory(None))["changed"]
+    )

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.capacity_search_schedule import (
     SearchSchedule,
     SearchSpec,
@@ -322,7 +322,7 @@ def test_a_client_that_sends_late_was_the_bottleneck_of_an_open_model(
 ) -> None:
     params = {name: option.get("default") for name, option in SPEC.items()}
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], **load}
-    step = Step(None)
+    step = StepDirectory(None)
     sent = InferenceLoad(InferenceSpec.from_params({**params, **given}), step, ProgressLog("", step))
     report = ClientReport(open_max=1, most_open=9, cpu=0.1, lateness={"p99": 0.5})
     assert ("sent 1 % of the requests 500 ms late" in sent._bottleneck(report, 10.0)) == late
@@ -345,7 +345,7 @@ def test_each_conversation_belongs_to_one_client(load: dict[str, Any], turns: in
     params = {name: option.get("default") for name, option in SPEC.items()}
     given = {"run_id": "r-1", "point_dir": str(tmp_path / "001"), "urls": ["http://h"], "count": 11, "turns": turns}
     spec = InferenceSpec.from_params({**params, **given, "clients": 3, "models": [{"name": "m"}], **load})
-    requests = InferenceLoad(spec, Step(None), ProgressLog(None)).requests
+    requests = InferenceLoad(spec, StepDirectory(None), ProgressLog(None)).requests
     past = PastRequests(sent={4 * turns})
     found: list[list[int]] = []
     for client in range(3):
@@ -444,7 +444,7 @@ def test_the_key_and_the_headers_go_only_to_the_servers_that_they_were_given_for
             "api_key": "kanary-1",
             "headers": {"X-Team": "a"},
         }
-        step = Step(None)
+        step = StepDirectory(None)
         result = InferenceLoad(InferenceSpec.from_params({**params, **given}), step, ProgressLog("", step)).run()
     assert result["counts"]["succeeded"] == 2
     credentials = {"authorization": "Bearer kanary-1", "x-team": "a"}

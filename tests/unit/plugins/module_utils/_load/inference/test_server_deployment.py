@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.run_cleanup import read_created_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpTransport, tls_context
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -107,7 +107,7 @@ def deploy(
     said: list[str] = []
     folder = tmp_path / "001__serving__test"
     folder.mkdir()
-    step = Step(str(folder))
+    step = StepDirectory(str(folder))
     coming = iter(steps)
 
     def say(text: str) -> None:
@@ -123,7 +123,7 @@ def deploy(
         client = Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
         try:
             transport = HttpTransport(tls_context())
-            first = ServerDeployment(client, wanted, transport, say).run(tmp_path / "001", Step(None))
+            first = ServerDeployment(client, wanted, transport, say).run(tmp_path / "001", StepDirectory(None))
             return first, ServerDeployment(client, wanted, transport, say).run(tmp_path / "002", step), said
         finally:
             client.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_files import ProgressLog, Step
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.standalone_sampling import (
@@ -90,7 +90,7 @@ def test_sampling_ends_by_number_by_silence_and_by_time(
     tally.seen |= {0, 1, 2}
     tally.end(0, "succeeded", 1.0)
     tally.end(1, "failed", 2.0)
-    sampler = ForeignLoadSampler(request, Step(None), ProgressLog(None))
+    sampler = ForeignLoadSampler(request, StepDirectory(None), ProgressLog(None))
     assert sampler._over(SimpleNamespace(tally=tally), quiet, late) == reason
     sampler.end_file.touch()
     assert sampler._over(SimpleNamespace(tally=tally), quiet, late) == "END was written"
@@ -98,5 +98,5 @@ def test_sampling_ends_by_number_by_silence_and_by_time(
 
 def test_silence_counts_from_the_first_workload_on(tmp_path: Path) -> None:
     request = SampleSpec.from_params(given(point_dir=str(tmp_path), idle=5))
-    sampler = ForeignLoadSampler(request, Step(None), ProgressLog(None))
+    sampler = ForeignLoadSampler(request, StepDirectory(None), ProgressLog(None))
     assert not sampler._over(SimpleNamespace(tally=WorkloadTally()), 600.0, False)

@@ -29,7 +29,7 @@ def format_utc_timestamp(moment: float | None = None) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
-class Step:
+class StepDirectory:
     """The directory NNN__role__entry of one role call; without a path (a module outside of a run) it does nothing.
 
     Nothing is raised if the disk is full: the call matters more than what is recorded of it.
@@ -86,7 +86,7 @@ class Step:
                 files.replace_text(source / f"{name}.yml", "---\n" + text)
 
 
-def log_result(step: Step, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:
+def log_result(step: StepDirectory, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:
     """Log the summary and the warnings, show warnings with ``warn``, and return the result without them."""
     step.log(result["summary"])
     for warning in result.pop("warnings"):
@@ -103,7 +103,7 @@ LATEST = 10.0
 class ProgressLog:
     """Appends lines to ``path`` (None: nowhere), and fewer of them to the log of the step."""
 
-    def __init__(self, path: str | None, step: Step | None = None) -> None:
+    def __init__(self, path: str | None, step: StepDirectory | None = None) -> None:
         self._path = path
         self._step = step
         self._last = ""
