@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     bisection,
+    bisection_plan,
     past_run_data,
     repeat_until_decided,
     schedule_log,
@@ -150,9 +151,13 @@ def _read_attempt(run_dir: Path, name: str) -> dict[str, Any]:
 def failures_of_points(run_dir: Path) -> list[str]:
     """Return why the test has not passed: failures of this session, and points that failed in an earlier one."""
     state = last_session_schedule_state(run_dir)
-    now = {attempt.name: attempt for attempt in state.failed_now()}
+    path = run_dir / BISECTION
+    left_out = bisection_plan.attempts_left_out(files.read_json(path) if path.exists() else {})
+    now = {attempt.name: attempt for attempt in state.failed_now() if attempt.name not in left_out}
     earlier = {
-        attempt.name: attempt for attempt in state.counted() if attempt.status == FAILED and attempt.name not in now
+        attempt.name: attempt
+        for attempt in state.counted()
+        if attempt.status == FAILED and attempt.name not in now and attempt.name not in left_out
     }
     return [
         *(_format_attempt_error(attempt) for attempt in now.values()),
@@ -285,7 +290,7 @@ def next_attempt_deciders(
 ) -> list[AttemptChooser]:
     """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
     spent = schedule_log.seconds_spent_on_attempts(schedule_log.read_schedule_lines(run_dir), format_utc_timestamp())
-    repeated, bisected = repeat_until_decided.parse_repeat_keyword(repeat), bisection.parse_bisect_keyword(bisect)
+    repeated, bisected = repeat_until_decided.parse_repeat_keyword(repeat), bisection_plan.parse_bisect_keyword(bisect)
     if bisected:
 
         def note(document: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import join_with_and
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection_plan
 
 from . import dotted_paths, matrix_points, setting_templates, settings_layers
 from .convert_setting_values import coerce_to_declared_type, refuse_impossible_numbers
@@ -215,7 +215,7 @@ def _coerced_result(resolved: ResolvedSettings, setting: Setting, value: Any) ->
 
 def _add_bisection_matrix(resolved: ResolvedSettings, catalogue: Catalogue) -> ResolvedSettings:
     """Return the settings with the matrix that a bisection measures."""
-    plan = bisection.parse_bisect_keyword(resolved.settings["bisect"])
+    plan = bisection_plan.parse_bisect_keyword(resolved.settings["bisect"])
     if plan is None:
         return resolved
     name = str(dotted_paths.parse_path(plan.over)[0])

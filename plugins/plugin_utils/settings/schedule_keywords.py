@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    bisection,
+    bisection_plan,
     choose_next_point,
     judge_run,
     kpi_limits,
@@ -64,7 +64,7 @@ def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[st
     """Raise InputError for a wrong word. roles: their folders by name."""
     repeat, bisect = (
         repeat_until_decided.parse_repeat_keyword(effective.repeat),
-        bisection.parse_bisect_keyword(effective.bisect),
+        bisection_plan.parse_bisect_keyword(effective.bisect),
     )
     if repeat and bisect:
         raise InputError("repeat and bisect exclude each other: a bisection decides itself how often it measures")
@@ -86,7 +86,7 @@ def most_attempts(effective: EffectiveSettings) -> int:
     """Return how many attempts a run makes at most without ``redo``."""
     repeat, bisect = (
         repeat_until_decided.parse_repeat_keyword(effective.repeat),
-        bisection.parse_bisect_keyword(effective.bisect),
+        bisection_plan.parse_bisect_keyword(effective.bisect),
     )
     if bisect:
         return max(bisect.most, len(effective.points))
@@ -104,7 +104,7 @@ def most_text(effective: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
     repeat, bisect = (
         repeat_until_decided.parse_repeat_keyword(effective.repeat),
-        bisection.parse_bisect_keyword(effective.bisect),
+        bisection_plan.parse_bisect_keyword(effective.bisect),
     )
     word = repeat or bisect
     if word is None:

@@ -217,8 +217,11 @@ VERDICT: dict[str, dict[str, Any]] = {
             **JUDGEMENT,
             "why": TEXT,
         },
-        # index: of the last value before the step
-        {"step": object_schema({"index": COUNT, "before": {}, "after": {}, "probability": {"type": "number"}})},
+        {
+            # index: of the last value before the step
+            "step": object_schema({"index": COUNT, "before": {}, "after": {}, "probability": {"type": "number"}}),
+            "left_out": {"type": "array", "items": COUNT},  # indices of values where no run had the figure
+        },
     ),
     # schedule.jsonl, append-only: which point was measured next, and why.
     "schedule/1": json_line_schema(

@@ -9,13 +9,12 @@ time. The statistics are in ``statistics/probabilistic_bisection.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
@@ -23,7 +22,8 @@ from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.figure_readings import INCONCLUSIVE, PASS
 from ..statistics.group_comparison import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step
-from . import repeat_until_decided, schedule_log
+from . import schedule_log
+from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, usable_values
 from .choose_next_point import (
     FAILED,
     PASSED,
@@ -35,40 +35,14 @@ from .choose_next_point import (
 )
 from .overall_verdict import INVALID
 
-KEYWORD = "bisect"
-KEYS = ("over", "values", "kpi", "least", "max", "budget")
-LEAST, MOST = 0.95, 40
 #: Chance of finding a difference between ends that do not differ.
 LEVEL = 0.01
 #: Runs at each neighbour of the likeliest step before a change is called gradual.
 ENOUGH = 5
 #: Share of the whole difference below which a step between two neighbours is none.
 STEP_SHARE = 0.5
-#: Runs without the figure, one after the other at one value, after which the bisection ends.
-MISSING = 2
 #: Name of the folder of an attempt -> its figure, and the bound if only that is known ("100 s or longer"); else None.
 Figure: TypeAlias = "Callable[[str], tuple[float | None, float | None]]"
-
-
-@dataclass(frozen=True)
-class BisectionPlan:
-    """The keyword ``bisect``. over: a setting. values: from the good to the bad one. least: probability of a step."""
-
-    over: str
-    values: tuple[Any, ...]
-    kpi: str
-    least: float = LEAST
-    most: int = MOST
-    budget: float | None = None
-
-
-@dataclass(frozen=True)
-class BisectionMeasurement:
-    """A run at value ``index``; figure None if it failed or has no such figure. at_least: a bound without a figure."""
-
-    index: int
-    figure: float | None
-    at_least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,46 +60,6 @@ class BisectionEnd:
     verdict: str
     why: str
     step: int | None = None
-
-
-def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
-    """Return what the keyword ``bisect`` asks for, None if it is empty. Raises InputError."""
-    if raw is None or raw == {}:
-        return None
-    if not isinstance(raw, Mapping):
-        raise InputError(f"{KEYWORD} needs a dictionary with over, values and kpi, got {raw!r}")
-    repeat_until_decided.check_keys(raw, KEYWORD, KEYS)
-    for key in ("over", "kpi"):
-        if not isinstance(raw.get(key), str) or not raw[key]:
-            raise InputError(f"{KEYWORD}: {key} needs a name; give it by -e {key}=…")
-    values = raw.get("values")
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise InputError(
-            f"values needs a list from a good to a bad value, such as -e '{{\"values\": [1, 2, 4]}}', got {values!r}"
-        )
-    if len(values) < 2:
-        raise InputError(
-            f"values: {formats.format_count(len(values), 'value')}; a bisection needs a good and a bad one"
-        )
-    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
-    if twice is not None:
-        raise InputError(f"values: {formats.setting_text(twice)} is given twice")
-    least, most = (
-        _parse_step_probability(raw.get("least", LEAST)),
-        repeat_until_decided.parse_count(raw, KEYWORD, "max", MOST),
-    )
-    budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
-    return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)
-
-
-def _parse_step_probability(raw: object) -> float:
-    try:
-        probability = float(str(raw))
-    except ValueError:
-        probability = 0.0
-    if not 0.5 < probability < 1.0:
-        raise InputError(f"{KEYWORD}: least '{raw}' is not a valid probability between 0.5 and 1")
-    return probability
 
 
 def make_next_value_chooser(
@@ -178,7 +112,12 @@ def bisection_state_document(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    likelihoods = step_probabilities(plan, fill_figures_from_lower_bounds(plan, measured))
+    usable, of_usable, usable_runs = usable_values(plan, measured)
+    likelihoods = [0.0] * (len(plan.values) - 1)
+    for index, probability in zip(
+        usable, step_probabilities(of_usable, fill_figures_from_lower_bounds(of_usable, usable_runs)), strict=False
+    ):
+        likelihoods[index] = probability
     code, status = VERDICTS[end.verdict]
     state = {
         "schema": "bisection/1",
@@ -194,15 +133,18 @@ def bisection_state_document(
             }
             for run, name in zip(measured, names, strict=True)
         ],
-        "probabilities": list(likelihoods),
+        "probabilities": likelihoods,
         "verdict": end.verdict,
         "code": code,
         "exit_status": status,
         "why": f"{formats.capitalize_first_letter(end.why)}.",
     }
+    left_out = [index for index in range(len(plan.values)) if index not in usable]
+    if left_out:
+        state["left_out"] = left_out
     if end.step is None:
         return state
-    before, after = plan.values[end.step], plan.values[end.step + 1]
+    before, after = plan.values[end.step], plan.values[usable[usable.index(end.step) + 1]]
     step = {"index": end.step, "before": before, "after": after, "probability": likelihoods[end.step]}
     return {**state, "step": step}
 
@@ -215,11 +157,23 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
         measured: The runs, in the order in which they were made.
         spent: Seconds, from schedule_log.spent().
     """
+    stop = _limit_reached_text(plan, len(measured), spent)
+    usable, of_usable, usable_runs = usable_values(plan, measured)
+    found = _next_usable_value(of_usable, usable_runs, stop)
+    if isinstance(found, NextValue):
+        return replace(found, index=usable[found.index])
+    left_out = [formats.setting_text(value, 40) for at, value in enumerate(plan.values) if at not in usable]
+    why = f"{found.why}; no run at {' and '.join(left_out)} had this figure" if left_out else found.why
+    return replace(found, why=why, step=None if found.step is None else usable[found.step])
+
+
+def _next_usable_value(
+    plan: BisectionPlan, measured: Sequence[BisectionMeasurement], stop: str
+) -> NextValue | BisectionEnd:
     measured = fill_figures_from_lower_bounds(plan, measured)
     missing = _end_for_missing_figures(plan, measured)
     if missing is not None:
         return missing
-    stop = _limit_reached_text(plan, len(measured), spent)
     last = len(plan.values) - 1
     if not ends_differ(plan, measured):
         if stop:

@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..statistics.figure_readings import OUTSIDE, PASS
+from .bisection_plan import attempts_left_out
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
@@ -319,10 +320,13 @@ def check_planned_points_finished(run: Run) -> list[dict[str, Any]]:
     if absent:
         text = f"{formats.format_count(len(absent), 'planned test point')} did not run: {formats.format_list(absent)}."
         checks.append(check_result_entry("points", INVALID, text))
+    left_out = attempts_left_out(run.bisection)
     for point in run.points:
         status = point.record.get("status")
         if status == "planned" and run.bisection:
             continue  # no run was needed at this value
+        if point.number in left_out and not is_infrastructure(point.record.get("cause")):
+            continue
         if status == "failed":
             text = str(point.record.get("error") or "no reason was recorded")
             error = _format_as_short_sentence(text.removeprefix(f"point {point.number}: "))

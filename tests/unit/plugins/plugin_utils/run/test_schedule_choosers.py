@@ -179,7 +179,13 @@ def bisect_until_done(top: Path, figure, clock: Clock, stop_after: int = 99) -> 
         if found["finished"]:
             return made
         name = str(found["point"])
-        measure(top, name, figure(name), clock)
+        value = figure(name)
+        if value is None:
+            record = files.read_yaml(top / "points" / name / "point.yml")
+            failed = {"status": "failed", "started": clock(), "error": f"point {name}: it can't be built"}
+            files.write_yaml(top / "points" / name / "point.yml", {**record, **failed}, "point/2")
+        else:
+            measure(top, name, value, clock)
         made.append(name)
     return made
 
@@ -220,6 +226,30 @@ def test_a_bisection_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, c
     path.write_bytes(path.read_bytes()[: -11 * cut])
     begin_session(top, "2026-11-22T12:00:00Z")
     assert first + bisect_until_done(top, stepped, clock) == made
+
+
+def test_a_value_that_fails_is_left_out_and_does_not_fail_the_run(tmp_path: Path) -> None:
+    top = directory(tmp_path, 6)
+    begin_session(top, "2026-11-22T10:00:01Z")
+    made = bisect_until_done(top, lambda name: None if name.startswith("004") else stepped(name), Clock())
+    assert [name for name in made if name.startswith("004")] == ["004", "004-2"]
+    found = files.read_json(top / "bisection.json")
+    files.check_schema("bisection/1", found)
+    assert (found["verdict"], found["step"]["before"], found["step"]["after"]) == ("pass", 2, 4)
+    assert found["left_out"] == [3]
+    assert found["why"].endswith("; no run at 3 had this figure.")
+    assert point_attempts.failures_of_points(top) == []
+    run = run_reader.read_run_directory(top)
+    verdict = judge_run.judge_whole_run(run, {point.number: None for point in run.points}, JudgingRules())
+    assert [one["result"] for one in verdict["checks"] if one["check"] == "points"] == ["pass"]
+
+
+def test_an_end_that_fails_fails_the_run(tmp_path: Path) -> None:
+    top = directory(tmp_path, 6)
+    begin_session(top, "2026-11-22T10:00:01Z")
+    bisect_until_done(top, lambda name: None if name.startswith("006") else stepped(name), Clock())
+    assert files.read_json(top / "bisection.json")["verdict"] == "invalid"
+    assert point_attempts.failures_of_points(top) == ["point 006: it can't be built", "point 006-2: it can't be built"]
 
 
 def test_ends_that_do_not_differ_are_inconclusive(tmp_path: Path) -> None:

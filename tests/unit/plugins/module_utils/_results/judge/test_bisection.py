@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import (
-    BisectionEnd,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, bisection_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import BisectionEnd, NextValue
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection_plan import (
     BisectionMeasurement,
     BisectionPlan,
-    NextValue,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,7 @@ RAW = {"over": "fine_tuning_count", "values": [1, 2, 4, 8], "kpi": "latency_p95"
 
 
 def plan(values: int, **more: object) -> BisectionPlan:
-    parsed = bisection.parse_bisect_keyword({**RAW, "values": list(range(values)), **more})
+    parsed = bisection_plan.parse_bisect_keyword({**RAW, "values": list(range(values)), **more})
     assert parsed is not None
     return parsed
 
@@ -134,6 +133,22 @@ def test_a_figure_that_is_missing_twice_ends_it() -> None:
     assert len(measured) == 4
 
 
+def test_a_value_without_a_figure_is_left_out() -> None:
+    """As a revision that can't be built, the ends excepted."""
+    of = plan(6)
+    low, high = means([1.0] * 6, 1), means([1.5] * 6, 1)
+    end, measured = run(of, lambda index: None if index in (2, 3) else high(index) if index > 3 else low(index))
+    assert (end.verdict, end.step) == ("pass", 1), end
+    assert end.why.startswith("the step of latency_p95 is between fine_tuning_count = 1 and 4: probability")
+    assert end.why.endswith("; no run at 2 and 3 had this figure")
+    assert max(sum(one.index == index for one in measured) for index in (2, 3)) == 2
+    document = bisection.bisection_state_document(of, measured, [f"{at:03}" for at in range(len(measured))], end)
+    assert document["step"] == {"index": 1, "before": 1, "after": 4, "probability": document["probabilities"][1]}
+    assert document["probabilities"][1] >= 0.95
+    assert document["probabilities"][2:4] == [0.0, 0.0]
+    assert sum(document["probabilities"]) == pytest.approx(1.0)
+
+
 def test_the_budget_ends_it() -> None:
     found = bisection.next_value(plan(4, budget="1h"), [BisectionMeasurement(0, 1.0)], 3600.0)
     assert isinstance(found, BisectionEnd)
@@ -174,8 +189,8 @@ def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple
 )
 def test_a_wrong_word_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bisection.parse_bisect_keyword({**RAW, **more})
+        bisection_plan.parse_bisect_keyword({**RAW, **more})
 
 
 def test_nothing_is_bisected_by_default() -> None:
-    assert bisection.parse_bisect_keyword({}) is None
+    assert bisection_plan.parse_bisect_keyword({}) is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import bisection, repeat_until_decided
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection import BisectionPlan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.bisection_plan import BisectionPlan
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     PlannedPoint,
     PointAttempt,
