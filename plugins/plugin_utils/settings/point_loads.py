@@ -93,8 +93,13 @@ def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) ->
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
     role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
-    simulated nodes, else as many as the load needs. Raises InputError for an invalid load.
+    simulated nodes, else as many as the load needs. Of a load of requests only the duration is known. Raises InputError
+    for an invalid load.
     """
+    return _workload_durations(role, points, render) or _request_durations(role, points, render)
+
+
+def _workload_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     estimates: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads_of_points(role, points, render):
@@ -108,6 +113,20 @@ def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) ->
             estimates[point.name], texts[point.name] = estimate, estimate.text()
     if len(points) > 1 and len(estimates) == len(points):
         texts["all"] = load_estimate.format_total(list(estimates.values()))
+    return texts
+
+
+def _request_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    total, word = 0.0, "about"
+    for point, asked in _requests_of_points(role, points, render):
+        if seconds := _requests_of_point(asked)[2]:
+            # A search ends when its answer is certain enough.
+            word = "at most" if any(dict(asked.get("search") or {}).values()) else word
+            texts[point.name] = f"requests for {word} {seconds:,.0f} s"
+            total += seconds
+    if len(points) > 1 and len(texts) == len(points):
+        texts["all"] = f"all {formats.format_count(len(points), 'point')}: {word} {total:,.0f} s"
     return texts
 
 
@@ -131,13 +150,10 @@ def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str
 
     role: folder of the project's role. Raises InputError for an invalid load.
     """
-    requests = _doctor_document(role).get("requests") or {}
-    for point in points:
-        asked, unknown = render(requests, point.settings)
-        if isinstance(arrival := asked.get("arrival"), dict):
-            asked = {**asked, "arrival": arrival_with_trace_content(arrival, role / "files")}
-        if requests and not unknown and (why := why_heavy(asked)):
+    for point, asked in _requests_of_points(role, points, render):
+        if why := why_heavy(asked):
             return f"point {point.name} {why}"
+    for point in points:
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
             return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
     for point, load in _loads_of_points(role, points, render):
@@ -206,6 +222,19 @@ def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
 def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
     why = load_estimate.missing_capacity(plan, nodes) if nodes is not None else ""
     return f"can never run on the {formats.format_count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
+
+
+def _requests_of_points(
+    role: Path, points: Sequence[MatrixPoint], render: Render
+) -> Iterator[tuple[MatrixPoint, dict[str, Any]]]:
+    """Yield the entry ``requests`` of each point, rendered, as far as it is known; none of other projects."""
+    template = _doctor_document(role).get("requests") or {}
+    for point in points if template else ():
+        asked, unknown = render(template, point.settings)
+        if isinstance(arrival := asked.get("arrival"), dict):
+            asked = {**asked, "arrival": arrival_with_trace_content(arrival, role / "files")}
+        if not unknown:
+            yield point, asked
 
 
 def _loads_of_points(

@@ -92,6 +92,28 @@ def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     assert "at most 36 GPUs" in point_loads.load_durations(ROLES / "fine_tuning", [elsewhere], render)["001"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([{"streams": 4, "duration": 60}, {"streams": 8, "duration": 60}], ["about 60 s", "about 60 s", "about 120 s"]),
+        ([{"streams": 4, "count": 100}, {"streams": 8, "duration": 60}], [None, "about 60 s", None]),
+        ([{"search": {"timespan": 1200, "step": None}}], ["at most 1,200 s", None]),
+        ([{"search": {"high": 64}}], ["at most 600 s", None]),
+        ([{"count": 21, "arrival": {"type": "constant", "rate": 2}}], ["about 10 s", None]),
+        ([{"arrival": {"type": "trace", "src": "other-machine.csv"}}], [None, None]),
+    ],
+)
+def test_the_duration_of_requests_is_shown_as_far_as_it_is_known(
+    asked: list[dict[str, Any]], told: list[str | None]
+) -> None:
+    points = [MatrixPoint(f"00{number}", {}, {"asked": entry}) for number, entry in enumerate(asked, 1)]
+    texts = point_loads.load_durations(ROLES / "serving", points, lambda _template, values: (values["asked"], False))
+    names = [*(point.name for point in points), "all"]
+    assert [name in texts for name in names] == [text is not None for text in told]
+    for name, text in zip(names, told, strict=True):
+        assert texts.get(name, "").endswith(text or "")
+
+
 def test_a_project_without_a_load_has_no_estimate() -> None:
     assert point_loads.load_durations(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
