@@ -211,10 +211,11 @@ def _reasons_as_bullet_list(why: list[str]) -> str:
 
 def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a table of the figures that matter most: the gravest first."""
-    kpis = sorted(verdict.get("kpis") or [], key=lambda kpi: PRECEDENCE.index(_verdict_of_kpi(kpi)))[:FIGURES]
+    judged = verdict.get("kpis") or []
+    kpis = sorted(judged, key=lambda kpi: PRECEDENCE.index(_verdict_of_kpi(kpi)))[:FIGURES]
     if not kpis:
         return
-    several = len({kpi["point"] for kpi in kpis}) > 1
+    several = len({kpi["point"] for kpi in judged}) > 1
     yield f"| {'point | ' if several else ''}figure | value | before | change | reading |"
     yield f"|{'---|' if several else ''}---|---|---|---|---|"
     for kpi in kpis:

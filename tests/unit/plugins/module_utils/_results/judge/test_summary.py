@@ -73,6 +73,13 @@ def test_five_figures_are_shown_and_points_named_if_there_are_several(tmp_path):
     assert len(rows) == 6 and rows[1].startswith("| 000 | K0 (simulated) |")
 
 
+def test_the_point_is_named_if_the_five_figures_are_all_of_one_of_several(tmp_path):
+    figures = [kpi(f"k{place}", point=point) for point in ("001", "002") for place in range(6)]
+    text = overall_verdict.render_summary_markdown(Run(tmp_path, RECORD), verdict(*figures, result="pass"))
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[0].startswith("| point | figure |") and all(row.startswith("| 001 | K") for row in rows[1:])
+
+
 def test_a_limit_is_named_with_the_reading(tmp_path):
     one = kpi("makespan", "not judged", limit={"text": "…", "result": "outside"})
     assert "| outside limit |" in overall_verdict.render_summary_markdown(Run(tmp_path, RECORD), verdict(one))
