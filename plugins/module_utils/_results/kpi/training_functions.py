@@ -28,6 +28,11 @@ MODELS = "fine_tuning_models"
 @kpi_function
 def errors(data: PointData, reason: str = "") -> KpiValue:
     """Count the failed attempts (refused, to be retried, never answered), of ``reason`` if given."""
+    if data.extras.requests is not None and not reason:
+        # Requests to servers have no line for each attempt. Only the last one of those that succeeded did not fail.
+        sent = sum(data.table.attempts)
+        failed = sent - data.table.outcome.count("succeeded")
+        return KpiValue(float(failed), sent, sent, **data.provenance("ended"))
     reasons = data.extras.errors
     count = reasons.get(reason, 0) if reason else sum(reasons.values())
     labels: dict[str, Any] = {"reason": reason} if reason else {"by_reason": dict(reasons)}

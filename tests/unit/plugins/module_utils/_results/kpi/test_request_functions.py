@@ -163,6 +163,15 @@ def test_requests_that_failed_are_slower_than_all_others_and_miss_the_objective(
     assert kpis["workloads_failed"]["value"] == 5
 
 
+def test_failed_attempts_are_those_that_were_repeated_and_those_of_requests_that_failed(tmp_path):
+    records, offsets = steady()
+    records[2]["attempts"] = 3
+    records[4] |= FAILED | {"error": "status", "status": 500}
+    records[5] |= FAILED | {"outcome": "refused", "error": "status", "status": 429, "attempts": 2}
+    errors = figures(tmp_path, records, offsets)[0]["errors"]
+    assert (errors["value"], errors["of"], errors["writers"]) == (5, 43, ["server"])
+
+
 def test_figures_of_pods_are_left_out_and_the_others_speak_of_requests(tmp_path):
     kpis, _answer = figures(tmp_path, *steady())
     assert not {"time_to_running_p95", "time_to_scheduled_p95", "gpu_hours_used", "waiting_p95"} & kpis.keys()
