@@ -70,6 +70,11 @@ class TimelineTable:
         return self.header["stages"]
 
     @property
+    def noun(self) -> str:
+        """What a row is: a workload, or a request to an inference server."""
+        return str(self.header.get("rows") or "workload")
+
+    @property
     def needs(self) -> dict[str, list[str]]:
         """Stage name -> stages and writers that it waits for."""
         return {stage["name"]: stage.get("needs", []) for stage in self.stages}

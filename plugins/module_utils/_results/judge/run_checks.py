@@ -123,7 +123,7 @@ def check_workload_successes(
     if table is None:
         return check_result_entry("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
-    noun = _noun_of_rows(table)
+    noun = table.noun
     if not planned:
         nothing = "seen" if "sent_is" in table.header else "planned or sent"
         return check_result_entry("objects", INVALID, f"No {noun} was {nothing}.", point)
@@ -157,11 +157,6 @@ def check_workload_successes(
     return check_result_entry("objects", PASS, f"{text}. The limits allow this.", point)
 
 
-def _noun_of_rows(table: TimelineTable) -> str:
-    """Return what a row of a timeline is."""
-    return str(table.header.get("rows") or "workload")
-
-
 def _workload_names_with_outcome(table: TimelineTable, outcome: str) -> list[str]:
     return [name for name, result in zip(table.name, table.outcome, strict=True) if result == outcome]
 
@@ -187,7 +182,7 @@ def check_load_generator_lateness(
         for moment, due, outcome in zip(sent, intended, table.outcome, strict=True)
         if outcome != "unsent" and not (isnan(moment) or isnan(due))
     )
-    noun = _noun_of_rows(table)
+    noun = table.noun
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
             return check_result_entry(

@@ -166,6 +166,7 @@ def _point_template_variables(run: Run, point: Point, table: TimelineTable | Non
         "notes": notes,
         "plots": [],
         "attribution": point.attribution,
+        "noun": "workload" if table is None else table.noun,
         "users": point_details.users_section(point.folder, table),
         **_measurements_of_point(table if table is not None and len(table) else None, point.kpis or []),
     }

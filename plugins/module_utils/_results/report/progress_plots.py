@@ -73,7 +73,7 @@ def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
                 f"{formats.format_duration(float(values[-1]))}."
             )
     upper.axhline(data.of, color=GREY, linewidth=0.8)
-    upper.set_ylabel("workloads so far")
+    upper.set_ylabel(f"{data.table.noun}s so far")
     upper.set_ylim(0, data.of * 1.06)
     areas = _draw_open_workloads(data, lower, factor, stop, texts, rows)
     lower.set_ylabel("at that moment")
@@ -87,7 +87,7 @@ def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
     plot_canvas.draw_bottom_legend(
         figure, upper, 3, [*areas, *([Patch(color="#BBBBBB", alpha=0.6, label="gap in the watch")] if blind else [])]
     )
-    title = plot_canvas.title_with_label("Workloads over time", label)
+    title = plot_canvas.title_with_label(f"{data.table.noun.capitalize()}s over time", label)
     plot_canvas.draw_figure_title(figure, title)
     return PlotDrawing(figure, title, f"{title}. {' '.join(texts)}", ["curve", "since_start_s", "workloads"], rows)
 
@@ -115,10 +115,10 @@ def _cumulative_stage_curves(data: PointData) -> list[tuple[str, Any, bool]]:
 def _draw_open_workloads(
     data: PointData, axis: Any, factor: float, stop: float, texts: list[str], rows: list[list[Any]]
 ) -> list[Any]:
-    """Draw the numbers of open (created, not ended) and running workloads; return the areas for the legend."""
+    """Draw the numbers of open (created or sent, not ended) and running workloads; return the areas for the legend."""
     areas = []
     for name, begin in (
-        ("open now", data.first_known_stage("created")),
+        ("open now", data.first_known_stage(["created", SENT])),
         ("running now", data.first_known_stage(RUNNING)),
     ):
         if begin is None:
@@ -250,7 +250,7 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
     axis.grid(visible=False)
     bad = _draw_bad_outcome_strip(data, figure, axis, line_of, lines)
     plot_canvas.format_axis_as_integers(axis.yaxis)
-    axis.set_ylabel("workload, in the order of submission")
+    axis.set_ylabel(f"{data.table.noun}, in the order of submission")
     axis.set_xlabel(f"time since the start of the load ({unit})")
     simulated = {name: name != SENT and data.is_simulated(name) for name, _moments in states}
     handles = [
@@ -264,12 +264,13 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
     handles += [Patch(facecolor=BAD[name], label=f"at the right: {name}") for name in bad]
     plot_canvas.draw_bottom_legend(figure, None, 2, handles)
     plot_canvas.shade_watch_gaps(data, [axis], factor)
-    title = plot_canvas.title_with_label("Every workload over time", label)
+    title = plot_canvas.title_with_label(f"Every {data.table.noun} over time", label)
     plot_canvas.draw_figure_title(figure, title)
-    per = f" {lines} lines for {data.of:,} workloads, each with the stage of most of its about {data.of // lines}."
+    noun = data.table.noun
+    per = f" {lines} lines for {data.of:,} {noun}s, each with the stage of most of its about {data.of // lines}."
     shared = per if lines < data.of else ""
     outcomes = ", ".join(f"{data.table.outcome.count(name):,} {name}" for name in bad) or "all succeeded"
-    alt = f"{title}, one line per workload, coloured by the last stage reached.{shared}"
+    alt = f"{title}, one line per {noun}, coloured by the last stage reached.{shared}"
     columns = [
         "first_index",
         "last_index",

@@ -25,7 +25,10 @@ def drawn(tmp_path_factory):
     run = run_reader.read_run_directory(folder.parents[1])
     table = request_timeline.build_timeline(folder, RUN, "001")
     data = point_data.PointData(table, read_point_data.extras_for_plots(run, run.points[0], table, []))
-    plots = {name: draw_run_plots.draw_point_plot(data, name, folder / name) for name in ("rate", "requests", "gaps")}
+    plots = {
+        name: draw_run_plots.draw_point_plot(data, name, folder / name)
+        for name in ("rate", "requests", "gaps", "counts")
+    }
     return {**plots, "table": table}
 
 
@@ -49,6 +52,13 @@ def test_single_requests_are_drawn_with_each_chunk(drawn):
 
 def test_every_gap_is_in_the_heat_map(drawn):
     assert sum(int(row["gaps"]) for row in rows(drawn["gaps"])) == 60 * 9
+
+
+def test_requests_that_are_open_at_a_time_are_drawn_and_called_so(drawn):
+    # Those of the second step, ten a second, take 0.49 s each.
+    most = max(float(row["workloads"]) for row in rows(drawn["counts"]) if row["curve"] == "open now")
+    assert most == 5
+    assert drawn["counts"].title.startswith("Requests over time") and "At most 5 open at once." in drawn["counts"].alt
 
 
 def test_other_points_have_no_plots_of_requests(drawn, tmp_path):
