@@ -34,6 +34,8 @@ LEAST_ROWS = 8
 MOST_SAMPLES, LEAST_SAMPLES, DRAWN_ROWS = 1000, 200, 20_000_000
 #: Numbers processed at a time, so that they fit into the processor's caches.
 CHUNK = 2_000_000
+#: Most groups of the values that rows have several of, and most numbers of such values, of all rows in all groups.
+MOST_GROUPS, GROUPED = 256, 8_000_000
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,34 @@ class BootstrapResampling:
         at_risk = numpy.maximum(totals - (reached - weights), 1)
         kept = numpy.where(is_event, 1.0 - weights / at_risk, 1.0)
         return 1.0 - numpy.cumprod(numpy.maximum(kept, 0.0), axis=1)
+
+    def quantiles_of_parts(self, ordered: Any, rows: Any, wanted: float) -> Any:
+        """Return an array (samples,) of a quantile of values, of which a row has any number; NaN if none is drawn.
+
+        The values of a row are drawn together. ordered: the values, ascending. rows: the row of each value.
+        """
+        import numpy
+
+        # Counting the values by group first, then looking into one group, is exact and reads few values per sample.
+        groups = max(1, min(MOST_GROUPS, GROUPED // max(self.rows, 1), len(ordered)))
+        begins = numpy.linspace(0, len(ordered), groups + 1).astype(int)
+        group = numpy.repeat(numpy.arange(groups), numpy.diff(begins))
+        counts = numpy.bincount(rows * groups + group, minlength=self.rows * groups).reshape(self.rows, groups)
+        counts = counts.astype(numpy.float64)
+        found = numpy.full(self.samples, numpy.nan)
+        for begin in range(0, self.samples, step := max(1, CHUNK // max(self.rows, 1))):
+            reached = numpy.cumsum(self.drawn[begin : begin + step].astype(numpy.float64) @ counts, axis=1)
+            for number, numbers in enumerate(reached, begin):
+                if not numbers[-1]:
+                    continue
+                least = wanted * numbers[-1]
+                chosen = int(numpy.searchsorted(numbers, least))
+                first, end = begins[chosen], begins[chosen + 1]
+                weights = self.drawn[number].take(rows[first:end])
+                before = numbers[chosen - 1] if chosen else 0.0
+                place = numpy.searchsorted(before + numpy.cumsum(weights, dtype=numpy.int64), least)
+                found[number] = ordered[first + min(int(place), end - first - 1)]
+        return found
 
     def means(self, values: Any) -> Any:
         """Return an array (samples,) of means over the rows with a value (not NaN); NaN where no row has one."""

@@ -114,12 +114,7 @@ def token_gap(data: PointData, quantile: Any) -> KpiValue:
     value = float(np.quantile(ordered, q))
 
     def replicate(drawing: BootstrapResampling) -> Any:
-        found = np.full(drawing.samples, np.nan)
-        for number in range(drawing.samples):
-            reached = np.cumsum(drawing.drawn[number][rows], dtype=np.int64)
-            if reached[-1]:
-                found[number] = ordered[min(n - 1, int(np.searchsorted(reached, q * reached[-1])))]
-        return found
+        return drawing.quantiles_of_parts(ordered, rows, q)
 
     bootstrap = data.bootstrap(data.of, value, replicate) if 0 < q < 1 else {}
     return KpiValue(value, n, n, labels={"quantile": str(quantile)}, **bootstrap, **provenance)

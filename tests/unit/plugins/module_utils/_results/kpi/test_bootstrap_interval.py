@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import estimators
@@ -24,6 +26,22 @@ def test_each_sample_draws_as_many_rows_as_whole_blocks_have(rows, seed):
     drawn = BootstrapResampling(rows, seed, samples=20)
     assert set(drawn.totals) == {drawn.block * -(-rows // drawn.block)}
     assert drawn.drawn.mean() == pytest.approx(drawn.totals[0] / rows)
+
+
+@given(st.lists(st.lists(st.floats(0, 100), max_size=40), min_size=8, max_size=40), st.sampled_from([0.01, 0.5, 0.99]))
+@settings(max_examples=60, deadline=None)
+def test_a_quantile_of_parts_is_that_of_the_parts_of_the_drawn_rows_laid_out(parts, q):
+    drawn = BootstrapResampling(len(parts), 3, samples=10)
+    values = numpy.array([value for part in parts for value in part])
+    rows = numpy.array([row for row, part in enumerate(parts) for _value in part], dtype=int)
+    order = numpy.argsort(values)
+    found = drawn.quantiles_of_parts(values[order], rows[order], q)
+    for number, weights in enumerate(drawn.drawn):
+        laid_out = sorted(value for row, part in enumerate(parts) for value in part * int(weights[row]))
+        if laid_out:
+            assert found[number] == laid_out[max(0, math.ceil(q * len(laid_out)) - 1)]
+        else:
+            assert numpy.isnan(found[number])
 
 
 def test_a_block_is_drawn_whole():
