@@ -76,6 +76,8 @@ def test_every_request_and_token_is_the_server_s(
     assert result["counts"]["succeeded"] == 60 and result["simulated"]
     assert result["tokens"] == sum(truth["output_tokens"] for _row, truth in joined)
     assert len({truth["output_tokens"] for _row, truth in joined}) > 5
+    machine = support.read_rows(point, "end")[0]["machine"]
+    assert machine["cpus"] == os.cpu_count() and machine["load"] > 0
 
 
 @pytest.mark.parametrize("faults", ["split,crlf,ping", "tokens_per_chunk=3", "close", "split,tokens_per_chunk=2"])

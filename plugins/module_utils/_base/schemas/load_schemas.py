@@ -30,6 +30,10 @@ SESSION = object_schema(
     {"schema": TEXT, "run": RUN_ID, "point": POINT_ID, "anchor": ANCHOR, "pid": COUNT}, {"client": COUNT}
 )
 
+#: The machine that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system does not
+#: report it. load: mean load average.
+MACHINE = object_schema({"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}})
+
 LOAD: dict[str, dict[str, Any]] = {
     "plan/1": json_line_schema(
         {
@@ -110,14 +114,10 @@ LOAD: dict[str, dict[str, Any]] = {
                 },
                 {"resource_version": TEXT},
             ),
-            # machine: that sent the load. stolen: share of CPU time stolen by the hypervisor, null where the system
-            # does not report it. load: mean load average.
             "end": object_schema(
                 {"at": MOMENT, "reason": TEXT},
                 {
-                    "machine": object_schema(
-                        {"cpus": COUNT, "stolen": {"type": ["number", "null"]}, "load": {"type": ["number", "null"]}}
-                    )
+                    "machine": MACHINE,
                 },
             ),
         }
@@ -247,6 +247,7 @@ LOAD: dict[str, dict[str, Any]] = {
                     "tokens": COUNT,
                     "open_max": COUNT,
                     **dict.fromkeys(("lag", "lateness"), QUANTILES_OR_NULL),
+                    "machine": MACHINE,
                 },
             ),
         }

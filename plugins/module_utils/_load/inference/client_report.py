@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,8 +55,10 @@ class ClientReport:
             stopped=engine.stopped,
         )
 
-    def end_line(self, clock: MonotonicWallClock, reason: str, wall: float) -> dict[str, Any]:
-        """Return the last line of a call in requests.jsonl. wall: its duration in seconds."""
+    def end_line(
+        self, clock: MonotonicWallClock, reason: str, wall: float, machine: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the last line of a call in requests.jsonl. wall: its duration in seconds. machine: that sent them."""
         return {
             "type": "end",
             "at": round(clock.now(), 6),
@@ -69,6 +71,7 @@ class ClientReport:
             "open_max": self.open_max,
             "lag": self.lag,
             "lateness": self.lateness,
+            "machine": dict(machine),
         }
 
     @classmethod

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
 
@@ -134,7 +135,8 @@ class InferenceLoad:
             log.write({"type": "start", "at": round(clock.from_monotonic(start / SECOND), 6)})
             send = self._send if spec.clients == 1 else self._send_by_clients
             reports: list[ClientReport] = []
-            look = self._progress_callback(call, wall)
+            machine = MachineLoad()
+            look = self._progress_callback(call, wall, machine)
             try:
                 send(engine, call, start, look, reports)
                 stopped = join_reports(reports).stopped
@@ -145,7 +147,7 @@ class InferenceLoad:
             finally:
                 wall = time.monotonic() - wall
                 total = join_reports(reports)
-                log.write(total.end_line(clock, reason, wall))
+                log.write(total.end_line(clock, reason, wall, machine.document()))
                 log.sync()
         finally:
             engine.close()
@@ -169,12 +171,13 @@ class InferenceLoad:
         limits = replace(self.spec.limits, max_open=self.max_open)
         return RequestEngine(call.servers, limits, self.bodies.encode, call.clock, self.spec.clients)
 
-    def _progress_callback(self, call: _Call, began: float) -> Look:
+    def _progress_callback(self, call: _Call, began: float, machine: MachineLoad) -> Look:
         """Return what checks for an interruption and shows the progress, several times a second."""
         sent = len(call.past.sent)
 
         def look(report: ClientReport) -> None:
             call.stop.check()
+            machine.record()
             self._show(report, sent, began)
 
         return look

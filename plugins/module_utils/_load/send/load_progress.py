@@ -1,22 +1,16 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The progress of a running load, and its result, with the CPU steal of the machine that sends.
-
-CPU steal is processor time that the hypervisor gave to other machines while this one had work to do. It makes a load
-generator late through no fault inside the machine. Linux counts it in proc_stat(5), the eighth figure of the first
-line.
-"""
+"""The progress of a running load, and its result, with the load of the machine that sends."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
 
 from ..plan import workload_plan
 from ..sample import workload_tally
@@ -25,28 +19,6 @@ from .dispatcher import ObjectSendDispatcher
 from .early_end import StalledLoad
 from .release_barrier import WorkloadReleaser
 from .timed_requests import WorkloadLifetimeStopper
-
-STAT = Path("/proc/stat")
-#: Ticks of all processors since boot: stolen, and all. None if the system does not report them.
-#: (As text: ansible-test's pylint judges by the oldest Python of managed nodes, which has no | between types.)
-Reading: TypeAlias = "tuple[int, int] | None"
-
-
-def cpu_ticks(stat: Path = STAT) -> Reading:
-    """Return the stolen and all ticks since boot."""
-    try:
-        ticks = [int(count) for count in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
-    except (OSError, ValueError):
-        return None
-    return (ticks[7], sum(ticks)) if len(ticks) == 8 else None
-
-
-def steal_share(before: Reading, after: Reading) -> float | None:
-    """Return the share of processor time that was stolen between two readings, 0 to 1; None if it is unknown."""
-    if before is None or after is None or after[1] <= before[1]:
-        return None
-    return round((after[0] - before[0]) / (after[1] - before[1]), 4)
-
 
 if TYPE_CHECKING:
     from ..kinds.sampling_spec import NoSampler
@@ -86,9 +58,7 @@ class LoadProgress:
         self.lifetimes = lifetimes
         self.releases = releases
         self._sessions = past.sessions + 1
-        self._stolen = cpu_ticks()
-        self._loads: list[float] = []  # load averages, one a second
-        self._recorded = float("-inf")
+        self.machine = MachineLoad()
         kinds = {template["name"]: template["kind"] for template in planned.header["templates"]}
         outcomes = [past.outcomes.get((kinds[workload.template], workload.name)) for workload in planned.workloads]
         self.todo = outcomes.count(None)
@@ -193,18 +163,6 @@ class LoadProgress:
             parts.append(f"{max(0.0, time.monotonic() - self.started):.0f} s")
         return f"workload {self.request.point}: {', '.join(parts)}"
 
-    def record_machine(self) -> None:
-        """Record the load average of this machine, at most once a second."""
-        now = time.monotonic()
-        if now - self._recorded >= 1.0:
-            self._recorded = now
-            self._loads.append(os.getloadavg()[0])
-
-    def machine(self) -> dict[str, Any]:
-        """Return processors, stolen share and mean load average since the start, for the last line of the ledger."""
-        load = round(sum(self._loads) / len(self._loads), 2) if self._loads else None
-        return {"cpus": os.cpu_count() or 0, "stolen": steal_share(self._stolen, cpu_ticks()), "load": load}
-
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
         late = quantiles.percentile_summary(
@@ -241,7 +199,7 @@ class LoadProgress:
             "lateness": late,
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatcher.held_back,
-            "stolen": steal_share(self._stolen, cpu_ticks()),
+            "stolen": self.machine.stolen(),
             "on_time": quantiles.on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,

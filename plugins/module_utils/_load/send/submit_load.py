@@ -200,7 +200,7 @@ class LoadRunner:
     def _end_ledger(
         self, log: JsonlAppender, clock: MonotonicWallClock, state: load_progress.LoadProgress, why: str
     ) -> None:
-        log.write({"type": "end", "at": round(clock.now(), 6), "reason": why, "machine": state.machine()})
+        log.write({"type": "end", "at": round(clock.now(), 6), "reason": why, "machine": state.machine.document()})
         log.sync()
 
     def _start_sampler(
@@ -345,7 +345,7 @@ class LoadRunner:
             state.stopped = state.stopped or state.releases.look()
 
     def _report(self, state: load_progress.LoadProgress) -> None:
-        state.record_machine()
+        state.machine.record()
         self.progress.update(state.state(), state.line())
         if self.counts is not None:
             self.counts(state.brief())

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 STOLEN, LOAD = 0.05, 2.0
 #: More than any figure of a machine.
 MOST = 1e9
-#: The last line of a ledger lies within this many bytes of its end.
+#: The last line of a file of a load lies within this many bytes of its end.
 _TAIL = 16_384
 
 
@@ -51,7 +51,8 @@ def busy_machine(points: Iterable[Point]) -> list[str]:
     busy = [
         (point.number, reason)
         for point in points
-        if (reason := _why_busy(recorded_machine(point.folder / "ledger.jsonl")))
+        for name in ("ledger.jsonl", "requests.jsonl")
+        if (reason := _why_busy(recorded_machine(point.folder / name)))
     ]
     if not busy:
         return []
@@ -60,10 +61,10 @@ def busy_machine(points: Iterable[Point]) -> list[str]:
     return [f"The machine that sent the load was busy, so times may be longer than on an idle one ({first}{more})."]
 
 
-def recorded_machine(ledger: Path) -> dict[str, Any]:
-    """Return the record on the machine at the end of a ledger; empty if there is none."""
+def recorded_machine(path: Path) -> dict[str, Any]:
+    """Return the record on the machine at the end of a file of a load; empty if there is none."""
     try:
-        with open_regular_file(ledger) as stream:
+        with open_regular_file(path) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
             lines = stream.read().splitlines()
         last = parse_json(lines[-1])

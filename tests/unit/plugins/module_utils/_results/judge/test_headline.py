@@ -229,10 +229,10 @@ def test_an_invalid_run_has_no_answer(tmp_path, definitions):
     assert write_verdict(str(top), 0.01)["answer"] == ["No answer: the run is invalid, see its checks."]
 
 
-def ledger(folder, **machine_):
+def ledger(folder, name="ledger.jsonl", **machine_):
     folder.mkdir(parents=True)
     rows = [{"type": "session"}, {"type": "end", "at": 1.0, "reason": "done", "machine": machine_}]
-    (folder / "ledger.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return Point(folder.name, folder)
 
 
@@ -245,8 +245,9 @@ def ledger(folder, **machine_):
         ({"cpus": 2, "stolen": 0.0, "load": 18.0}, ["test point 000: load average 18 on 2 processors"]),
     ],
 )
-def test_a_busy_machine_is_a_warning(tmp_path, found, expected):
-    given = run_warnings.busy_machine([ledger(tmp_path / "000", **found)])
+@pytest.mark.parametrize("name", ["ledger.jsonl", "requests.jsonl"])
+def test_a_busy_machine_is_a_warning(tmp_path, name, found, expected):
+    given = run_warnings.busy_machine([ledger(tmp_path / "000", name, **found)])
     assert len(given) == len(expected) and all(words in one for words, one in zip(expected, given, strict=True))
 
 
