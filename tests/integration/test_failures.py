@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from pathlib import Path
+from typing import Any
 
 import drive_workload
 import pytest
 import rehearsal as support
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import OF_PODS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
@@ -101,6 +104,31 @@ def test_failures_of_nodes_are_undone_when_the_load_is_over(world: World) -> Non
     assert within_patience(lambda: nodes_are_whole(world))
     drained = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
     assert {recovery.kind for recovery in drained.recoveries} == {"node_drained"}
+
+
+def test_a_pod_that_is_held_on_a_lost_node_ends_only_when_it_is_released(world: World) -> None:
+    """Whichever way KWOK has started: some of its processes play pods of nodes whose lease they don't hold."""
+    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "namespace": world.namespace}}
+    kind = world.client.kind_of(pod)
+    path = kind.path(world.namespace, "held")
+
+    def mark(value: str | None) -> None:
+        marks = {run_labels.FAILURE: value, **({} if value else {run_labels.HELD: None})}
+        world.client.request("PATCH", path, {"metadata": {"annotations": marks}}, None, MERGE_PATCH)
+
+    def found() -> dict[str, Any]:
+        return world.client.get(kind, "held", world.namespace) or {}
+
+    world.client.create({**pod, "spec": {"restartPolicy": "Never", "containers": [container]}})
+    assert within_patience(lambda: found()["status"].get("phase") == "Running")
+    mark("test-0")
+    assert within_patience(lambda: run_labels.HELD in found()["metadata"]["annotations"])
+    world.client.delete(kind, "held", world.namespace)
+    time.sleep(3)
+    assert found()["metadata"]["deletionTimestamp"] and found()["status"]["phase"] == "Running"
+    mark(None)
+    assert within_patience(lambda: not found())
 
 
 def test_a_gpu_that_a_health_agent_reports_as_lost_costs_the_pods_that_do_not_tolerate_it(world: World) -> None:
