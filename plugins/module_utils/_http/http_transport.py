@@ -27,11 +27,10 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
 
 MOST_REDIRECTS = 5
-#: Hosts that are this machine: requests to them use no proxy, and may have credentials over plain HTTP.
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 #: Bytes that are kept of an error's answer, and characters of it in a message.
 ERROR_BYTES, QUOTED = 1 << 16, 300
 
@@ -161,7 +160,7 @@ def check_address(name: str, url: str, https_only: bool) -> None:
 
 def is_this_machine(url: str) -> bool:
     """Return whether an address leads to this machine."""
-    return urlsplit(url).hostname in THIS_MACHINE
+    return is_loopback_host(urlsplit(url).hostname)
 
 
 def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:

@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 
 from .http1_replies import format_host_and_port
 
@@ -261,11 +262,11 @@ def proxy_of_environment(
 
 def _is_excepted(host: str, port: int, exceptions: str) -> bool:
     """Return whether a host is reached without a proxy."""
+    if is_loopback_host(host):
+        return True
     address = None
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
-        return True
     return any(_matches(entry.strip().lower(), host, port, address) for entry in exceptions.split(","))
 
 
