@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.run_members_concurrently import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.parallel_module_calls import (
     SideBySideAction,
 )
 

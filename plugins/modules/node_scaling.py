@@ -236,8 +236,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
     machine_sets,
+    node_count_for_users,
     node_scaling,
-    nodes_for_users,
 )
 
 SET = {
@@ -257,8 +257,8 @@ def spec_of(params: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
     values = {name: params[name] for name in (*SET, *SIZED) if name in params}
     if params.get("cluster") == "driver" and not params["user"]:
         values["user"] = asdict(machine_sets.DRIVER_USER)
-    values["user"] = nodes_for_users.read_fields(nodes_for_users.UserDemand, "user", values.get("user"))
-    values["node"] = nodes_for_users.read_fields(nodes_for_users.NodeSize, "node", values.get("node"))
+    values["user"] = node_count_for_users.read_fields(node_count_for_users.UserDemand, "user", values.get("user"))
+    values["node"] = node_count_for_users.read_fields(node_count_for_users.NodeSize, "node", values.get("node"))
     return machine_sets.MachineSetSpec(**values)
 
 

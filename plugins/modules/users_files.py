@@ -100,7 +100,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_user_files, user_uploads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import UserUploads
 
 
@@ -129,11 +129,13 @@ def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     count = recorded if params["state"] == "absent" else params["count"]
     if count is None:
         return {"changed": False}
-    spec = user_files.UsersSpec(params["namespace"], params["run_id"], params["point"], count, params["required"], dest)
+    spec = fetch_user_files.UsersSpec(
+        params["namespace"], params["run_id"], params["point"], count, params["required"], dest
+    )
     uploads = UserUploads.from_params(params, spec.namespace, spec.run, spec.point, dest, count)
     with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
         if params["state"] == "fetched":
-            result = user_files.fetch_users(client, spec, uploads)
+            result = fetch_user_files.fetch_users(client, spec, uploads)
             step.log(result["summary"])
             return result
         if uploads is None:

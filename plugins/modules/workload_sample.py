@@ -213,7 +213,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, standalone_sampling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, sampling_without_sending
 
 
 def main() -> None:
@@ -222,7 +222,9 @@ def main() -> None:
 
     def work(step: StepDirectory) -> dict[str, Any]:
         request = load_spec.SampleSpec.from_params(module.params)
-        return standalone_sampling.run_load_sampling(request, step, ProgressLog(module.params["progress_file"], step))
+        return sampling_without_sending.run_load_sampling(
+            request, step, ProgressLog(module.params["progress_file"], step)
+        )
 
     ansible_module.run(module, work)
 

@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_
     VERSION,
     MachineSetSpec,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import UserDemand
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_scaling import NodeScaler
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_for_users import UserDemand
 from playbook import play, run_dirs
 
 WORKERS = "lab-x7k2p-worker-a"

@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import workload_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_upload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files, user_uploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_user_files, user_uploads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_uploads import POD, UserUploads
 from killed_runs import give_back
 from load_world import World
@@ -64,7 +64,7 @@ class Site:
             }
         }  # fmt: skip
         self.dest = folder / "run" / "points" / "001" / "users"
-        self.spec = user_files.UsersSpec(world.namespace, world.run_id, "001", 2, "all", self.dest)
+        self.spec = fetch_user_files.UsersSpec(world.namespace, world.run_id, "001", 2, "all", self.dest)
         self.programs = folder / "programs"
         self.programs.mkdir()
         for one in PROGRAMS:
@@ -112,7 +112,7 @@ class Site:
         self.client.request("PATCH", path, status, content_type=MERGE_PATCH)
 
     def fetch(self) -> dict[str, Any]:
-        return user_files.fetch_users(self.client, self.spec, self.uploads)
+        return fetch_user_files.fetch_users(self.client, self.spec, self.uploads)
 
     def nothing_left(self) -> None:
         """Check that bucket, cluster and point have nothing of the upload any more."""
@@ -166,7 +166,7 @@ def test_nothing_is_lost_or_left_whenever_the_controller_is_killed(site: Site) -
         raise Killed
 
     # Before, in and after the download, and between the deletions.
-    for owner, name in ((UserUploads, "fetch"), (user_files, "users_summary"), (UserUploads, "forget")):
+    for owner, name in ((UserUploads, "fetch"), (fetch_user_files, "users_summary"), (UserUploads, "forget")):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             patch.setattr(owner, name, die)
             site.fetch()

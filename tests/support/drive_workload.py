@@ -69,9 +69,9 @@ def main(what: str, path: str) -> None:
             else:
                 found = LoadRunner(request, step, progress).run()
         else:
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import standalone_sampling
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import sampling_without_sending
 
-            found = standalone_sampling.run_load_sampling(load_spec.SampleSpec.from_params(filled), step, progress)
+            found = sampling_without_sending.run_load_sampling(load_spec.SampleSpec.from_params(filled), step, progress)
     except SeatrialError as error:
         found = {"failed": type(error).__name__, "msg": str(error)}
     print(json.dumps(found))

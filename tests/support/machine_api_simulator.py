@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_
     SET,
     VERSION,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_for_users import AWS, NodeSize
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import AWS, NodeSize
 
 STAND_IN = {"perfscale.seatrial/stand-in": "true"}
 FINALIZER = "machine.machine.openshift.io"

@@ -10,30 +10,30 @@ from typing import Any
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    phase_preconditions,
     resolve_settings,
     setting_templates,
     settings_catalogue,
     settings_context,
-    settings_preflight,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
 )
 
-CATALOGUE = settings_catalogue.load_catalogue(settings_preflight.ROOT)
+CATALOGUE = settings_catalogue.load_catalogue(phase_preconditions.ROOT)
 DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 
 def preflight(
     chosen: list[str], *layers: SettingsLayer, project: str = "fine_tuning", **given: Any
-) -> settings_preflight.PreflightInput:
+) -> phase_preconditions.PreflightInput:
     """Return the checks of the phases ``chosen``. layers: below ``given``, which -e sets."""
     request = RequestedSettings(project, (), (*layers, SettingsLayer("extra", "-e", given)))
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {"playbook_dir": "/"})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
-    return settings_preflight.PreflightInput(request, found, CATALOGUE, render, chosen, {}, PHASES)
+    return phase_preconditions.PreflightInput(request, found, CATALOGUE, render, chosen, {}, PHASES)
 
 
 def check(chosen: list[str], run_dir: Path | None = None, *layers: SettingsLayer, **given: Any) -> None:

@@ -26,7 +26,7 @@ from . import disk_reserve
 from .clock import MonotonicWallClock
 from .errors import DataError, InputError, OwnershipError, suggest_similar_name
 from .json_text import parse_json
-from .yaml_reader import parse_yaml
+from .untrusted_yaml import parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
 #: Most bytes of a document, and of a line of a JSON-lines file: whoever sends a run directory must not fill the memory.

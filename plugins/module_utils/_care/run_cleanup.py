@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, untrusted_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
@@ -41,7 +41,7 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     namespaces_by_kind: dict[str, set[str]] = {}
     for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
         try:
-            documents = yaml_reader.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
+            documents = untrusted_yaml.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
         except OSError as error:
             raise DataError(f"{path}: {error}") from error
         for document in documents:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
 
 #: Settings of each cluster that a provider creates for a run.
 CREATED = ("cluster_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")

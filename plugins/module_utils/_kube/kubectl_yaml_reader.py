@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import check_alias_expansion
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import check_alias_expansion
 
 _TRUTHS = {
     word: truth

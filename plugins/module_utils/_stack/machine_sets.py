@@ -17,8 +17,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import nodes_for_users
-from .nodes_for_users import NodeSize, UserDemand, nodes_needed_for_users
+from . import node_count_for_users
+from .node_count_for_users import NodeSize, UserDemand, nodes_needed_for_users
 
 VERSION = "machine.openshift.io/v1beta1"
 NAMESPACE = "openshift-machine-api"
@@ -146,7 +146,7 @@ def size_set(
         return spec, {}
     existing = _find_matching_set(sets, spec)
     kind = spec.instance_type or (instance_type(existing) if existing is not None else "")
-    node = spec.node or nodes_for_users.size_of_machine_type(kind, types)
+    node = spec.node or node_count_for_users.size_of_machine_type(kind, types)
     sizing = nodes_needed_for_users(spec.users, spec.user, node)
     return replace(spec, replicas=sizing["nodes"]), {**sizing, "instance_type": kind}
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_settings, preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_permissions, preset_definitions
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ProjectRole
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
@@ -46,7 +46,9 @@ def project_survey_spec(
     spec = [_preset_question(presets)] if presets else []
     if settings is None:
         names = [
-            name for name in outside_settings.load_role_declarations(role.root).patterns if name in catalogue.settings
+            name
+            for name in outside_permissions.load_role_declarations(role.root).patterns
+            if name in catalogue.settings
         ]
         mine = [name for name in names if catalogue.settings[name].role == role.project]
         spec += [

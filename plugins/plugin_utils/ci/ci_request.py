@@ -23,14 +23,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_re
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    outside_settings,
+    outside_permissions,
     point_loads,
     preset_definitions,
     project_role,
     schedule_keywords,
     settings_catalogue,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_settings import OutsideSettings
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_permissions import OutsideSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
@@ -297,7 +297,7 @@ def _allowed_requests_from_params(params: Mapping[str, Any], variables: Mapping[
         lambda project: preset_definitions.definitions_by_name(
             preset_definitions.presets_of_project(variables, project)
         ),
-        outside_settings.load_role_declarations(ROOT).permitting(params["variables"], catalogue),
+        outside_permissions.load_role_declarations(ROOT).permitting(params["variables"], catalogue),
         catalogue,
         params["permitted_presets"],
         params["clusters"],

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
@@ -136,7 +136,7 @@ def refuse_foreign_holdings(
         raise InputError(
             f"{directory}: {', '.join(dict.fromkeys(named))}, and this run directory was copied, moved or received, "
             "belongs to another user, or is of an older version: what it names is used only if you name it. If you "
-            f"trust this directory, give {extra_vars.extra_vars_text(missing)}"
+            f"trust this directory, give {extra_vars_arguments.extra_vars_text(missing)}"
         )
 
 

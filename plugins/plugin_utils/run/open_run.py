@@ -14,12 +14,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
+    phase_preconditions,
     preset_definitions,
     read_secret_settings,
     resolve_settings,
@@ -27,7 +28,6 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     schedule_keywords,
     secret_entries,
     settings_context,
-    settings_preflight,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
@@ -315,14 +315,14 @@ class SettingsSession:
 
     def _check(
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
-    ) -> settings_preflight.PreflightInput:
+    ) -> phase_preconditions.PreflightInput:
         """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
         self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
             resolve_settings.refuse_heavy(request, effective.settings)
         known = self.context
         context = (known.catalogue, known.render, chosen, known.variables)
-        checked = settings_preflight.PreflightInput(request, effective, *context, self.phases)
+        checked = phase_preconditions.PreflightInput(request, effective, *context, self.phases)
         checked.check(run_dir)
         return checked
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from . import close_run, point_attempts, run_record
+from . import close_session, point_attempts, run_record
 
 #: States of a point by those of the module.
 POINT_STATES = {"point_started": "running", "point_passed": "passed", "point_failed": "failed"}
@@ -97,15 +97,17 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
         result = {"changed": False, "failures": failures, "held": [], "split": {}}
         return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
     began = run_record.session_start_time(run_dir, os.getppid())  # ansible-playbook: an action runs in a worker of it
-    closed = close_run.close_session(run_dir, failures, arguments["fail_on"], began, arguments["repeat_failure"])
+    closed = close_session.close_session(run_dir, failures, arguments["fail_on"], began, arguments["repeat_failure"])
     record = closed.record
     result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
     if arguments["state"] == "settled":
-        stats = {"data": close_run.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
+        stats = {"data": close_session.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
-    back = close_run.give_back_in_awx(task_vars, run_dir)
-    for line in close_run.summary_lines(record, run_dir, closed.verdict, closed.all_failures, back, closed.warnings):
+    back = close_session.give_back_in_awx(task_vars, run_dir)
+    for line in close_session.summary_lines(
+        record, run_dir, closed.verdict, closed.all_failures, back, closed.warnings
+    ):
         Display().display(line)
     if closed.failed:
-        result.update(failed=True, msg=close_run.last_words(closed.failures, run_dir))
+        result.update(failed=True, msg=close_session.last_words(closed.failures, run_dir))
     return {**result, "closed": str(run_dir)}

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
@@ -111,7 +111,7 @@ def _depends_on_variables(text: str) -> bool:
     from jinja2 import TemplateError
 
     try:
-        return text.startswith(extra_vars.TEMPLATE_HEADER) or bool(setting_templates.names_in_template(text))
+        return text.startswith(extra_vars_arguments.TEMPLATE_HEADER) or bool(setting_templates.names_in_template(text))
     except TemplateError:
         return True
 

@@ -20,7 +20,7 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_arguments
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role

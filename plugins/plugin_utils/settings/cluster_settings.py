@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (

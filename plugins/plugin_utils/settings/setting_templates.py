@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleUndefinedVariable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
@@ -31,7 +31,7 @@ class UnsafeText(str):
 
 def looks_like_template(value: Any) -> bool:
     """Return whether Jinja would render ``value``."""
-    return isinstance(value, str) and extra_vars.looks_like_template(value)
+    return isinstance(value, str) and extra_vars_arguments.looks_like_template(value)
 
 
 def has_template(value: Any) -> bool:

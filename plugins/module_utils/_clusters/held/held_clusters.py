@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments, files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     ProcessError,
@@ -187,7 +187,9 @@ def _why_not_ours(
         return f"{folder} belongs to another user"
     releases = "its GIVE_BACK releases it"
     if cluster["provider"] != REHEARSAL:
-        named = extra_vars.extra_vars_text({"cluster_name": str(cluster.get("name") or "").removesuffix("-driver")})
+        named = extra_vars_arguments.extra_vars_text(
+            {"cluster_name": str(cluster.get("name") or "").removesuffix("-driver")}
+        )
         releases += f", or add {named} to it, if the run is of an older version or was moved"
     if not record.get("directory"):
         return f"{folder} does not say where the run was made (an older version); {releases}"
@@ -204,7 +206,7 @@ def _why_not_here(cluster: Mapping[str, Any], rehearsals: str | Path) -> str:
         return ""
     folder = Path(cluster["data_dir"]).resolve()
     here = folder == (Path(rehearsals).expanduser() / str(cluster["name"])).resolve()
-    selects = extra_vars.extra_vars_text({"rehearsal_data_dir": str(folder.parent)})
+    selects = extra_vars_arguments.extra_vars_text({"rehearsal_data_dir": str(folder.parent)})
     return "" if here else f"it is in {folder}: {selects} selects that folder"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -45,7 +45,7 @@ def yaml_list_to_documents(text: str) -> str:
 
 
 def _parse_yaml_objects(text: str, where: str) -> list[dict[str, Any]]:
-    entries = [entry for entry in yaml_reader.parse_yaml_documents(text, where) if entry]
+    entries = [entry for entry in untrusted_yaml.parse_yaml_documents(text, where) if entry]
     return [inner for entry in entries for inner in (entry if isinstance(entry, list) else [entry])]
 
 

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
 
 from .random_draws import draw_number_for_workload

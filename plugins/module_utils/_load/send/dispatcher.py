@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ..plan.workload_plan import PlannedWorkload
 from ..plan.workload_templates import RenderedTemplate
 from .ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
-from .object_sender import LoadHaltedError, ObjectSender, SenderSettings
+from .object_creator import LoadHaltedError, ObjectSender, SenderSettings
 
 #: Time from start() to the first workload, seconds: by then the threads are running.
 START_LEAD = 0.05

@@ -17,8 +17,8 @@ from ..sample import workload_tally
 from . import ledger
 from .dispatcher import ObjectSendDispatcher
 from .early_end import StalledLoad
+from .lifetime_stopper import WorkloadLifetimeStopper
 from .release_barrier import WorkloadReleaser
-from .timed_requests import WorkloadLifetimeStopper
 
 if TYPE_CHECKING:
     from ..kinds.sampling_spec import NoSampler

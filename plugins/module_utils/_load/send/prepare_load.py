@@ -22,7 +22,7 @@ from ..kinds.stage_definitions import KindStages, compile_kinds
 from ..plan import arrivals, template_renderer, workload_plan, workload_templates
 from . import release_barrier, shared_objects
 from .load_spec import LoadSpec
-from .object_sender import FIELD_MANAGER
+from .object_creator import FIELD_MANAGER
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
 #: First and longest pause before a dry run is repeated, seconds.

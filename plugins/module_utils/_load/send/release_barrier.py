@@ -39,9 +39,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_sched
 from ..plan import arrivals
 from ..plan.workload_templates import workload_name
 from . import ledger
+from .lifetime_stopper import RequestThread
 from .load_spec import ARRIVAL
-from .object_sender import SenderSettings
-from .timed_requests import RequestThread
+from .object_creator import SenderSettings
 
 ALL = "all"
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")

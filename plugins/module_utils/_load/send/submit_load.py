@@ -26,10 +26,10 @@ from . import ledger, load_progress, plan_failures, prepare_load, release_barrie
 from .common_start import CommonStart
 from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .early_end import CircuitBreaker, StalledLoad, require_answer
+from .lifetime_stopper import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
-from .object_sender import SenderSettings
+from .object_creator import SenderSettings
 from .shared_objects import create_shared_objects
-from .timed_requests import WorkloadLifetimeStopper
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     nearest_file,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import looks_like_template
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import looks_like_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_count, format_list
 
 from . import topsail_configuration, training_presets

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics import always_valid_interval, comparison_scale
-from ..statistics.figure_readings import INCONCLUSIVE, PASS
+from ..statistics.figure_classification import INCONCLUSIVE, PASS
 from ..statistics.group_comparison import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step
 from . import schedule_log

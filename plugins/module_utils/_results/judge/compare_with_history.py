@@ -24,7 +24,7 @@ from ..statistics import (
     suite_noise,
 )
 from ..statistics.change_points import ChangePoint
-from ..statistics.figure_readings import FigureEvidence
+from ..statistics.figure_classification import FigureEvidence
 from ..statistics.group_comparison import GroupDifference
 from ..statistics.shift_posterior import FigureRuns
 from ..statistics.suite_noise import Shift

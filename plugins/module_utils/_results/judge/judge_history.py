@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..statistics import comparison_scale, figure_readings, suite_noise, time_dependence
-from ..statistics.figure_readings import (
+from ..statistics import comparison_scale, figure_classification, suite_noise, time_dependence
+from ..statistics.figure_classification import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,
@@ -42,9 +42,9 @@ _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
     zip(
         CORRECTIONS,
         (
-            figure_readings.adjust_by_holm,
-            figure_readings.benjamini_hochberg,
-            figure_readings.leave_p_values_uncorrected,
+            figure_classification.adjust_by_holm,
+            figure_classification.benjamini_hochberg,
+            figure_classification.leave_p_values_uncorrected,
         ),
         strict=True,
     )
@@ -129,7 +129,7 @@ def kpi_explanation_text(kpi: Mapping[str, Any], result: str, text: str) -> str:
         return text
     if limit["result"] == WITHIN:
         return str(limit["text"]) if result == NOT_JUDGED else text
-    if figure_readings.worst_reading([result]) == PASS:
+    if figure_classification.worst_reading([result]) == PASS:
         return str(limit["text"])
     return f"{limit['text']} {formats.capitalize_first_letter(text)}"
 
@@ -150,7 +150,7 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     count = sum(judged)
     findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
-    read = iter(figure_readings.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
+    read = iter(figure_classification.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
     results = [
         _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
         for series, finding, counts in zip(suite, findings, judged, strict=True)
@@ -179,7 +179,7 @@ def _acknowledged(
         (step,) = compare_with_history.compare_kpis_with_baselines(
             [again], [beside], time_dependence.INDEPENDENT, settings, [True]
         )
-        if figure_readings.read_suite([step.evidence], settings.level)[0].result == REGRESSION:
+        if figure_classification.read_suite([step.evidence], settings.level)[0].result == REGRESSION:
             why = f"worse than the {known.text()}: {difference_text(again, step)}"
             return replace(reading, result=REGRESSION, why=why)
     if reading.result != REGRESSION:

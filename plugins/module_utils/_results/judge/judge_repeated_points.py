@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 
 from ..statistics import always_valid_interval, comparison_scale
 from ..statistics.always_valid_interval import AnytimeDifference
-from ..statistics.figure_readings import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
+from ..statistics.figure_classification import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
 from . import kpi_limits
 from .kpi_limits import KpiLimit
 from .past_run_data import WIDTH

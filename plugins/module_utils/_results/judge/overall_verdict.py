@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from ..statistics.figure_readings import (
+from ..statistics.figure_classification import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,

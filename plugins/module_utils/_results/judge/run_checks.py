@@ -15,14 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..statistics.figure_readings import OUTSIDE, PASS
+from ..statistics.figure_classification import OUTSIDE, PASS
 from .bisection_plan import attempts_left_out
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 
 FOREIGN = "The files of the Run:ai scale-test tool do not state"
 #: Phases without which there is nothing to measure.
 BEFORE = ("lease", "cluster", "prepare")
-#: Phases after the measurement, which they do not change. A failure there fails the session, see close_run.
+#: Phases after the measurement, which they do not change. A failure there fails the session, see close_session.
 AFTER = ("cleanup", "release", "export")
 #: The phase that evaluates the measurement: without its metrics, the other figures can still show a regression.
 REPORT = "report"

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..timeline.failure_records import CAUSES, NODE_LOST, OF_LOST_NODE, OF_TRAINING, STAGES, WHOLE, Recovery
 from ..timeline.failure_recoveries import PointFailures
-from ..timeline.queue_recoveries import EVICTED, MARKED, OF_QUEUE, OF_TOPOLOGY
+from ..timeline.kueue_recovery_stages import EVICTED, MARKED, OF_QUEUE, OF_TOPOLOGY
 from .estimators import (
     LEAST_ROWS,
     BootstrapResampling,

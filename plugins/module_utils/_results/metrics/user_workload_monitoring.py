@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     DataError,
@@ -103,7 +103,7 @@ def restore_monitoring_config(client: Client, path: Path, diff: ObjectDiff, chec
 def _parse_monitoring_settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
     where = f"ConfigMap {NAMESPACE}/{NAME}: {KEY}"
     try:
-        settings = yaml_reader.parse_yaml(_config_text_of_configmap(config_map) or "", where) or {}
+        settings = untrusted_yaml.parse_yaml(_config_text_of_configmap(config_map) or "", where) or {}
     except DataError as error:
         raise InputError(str(error)) from error
     if not isinstance(settings, dict):

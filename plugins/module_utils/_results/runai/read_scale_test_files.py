@@ -22,19 +22,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
     create_empty_column,
 )
 
-from . import scale_test_formats
+from . import scale_test_names_and_times
 
 #: Stages of such a timeline in order: name, timestamp key, writer, needs.
 STAGES = (
-    ("created", scale_test_formats.CREATED, "api-server", ()),
+    ("created", scale_test_names_and_times.CREATED, "api-server", ()),
     ("job_created", "jobCreatedTimestamp", "controller", ("created",)),
-    ("backend_created", scale_test_formats.BACKEND, "controller", ("created",)),
+    ("backend_created", scale_test_names_and_times.BACKEND, "controller", ("created",)),
     ("persistentvolumeclaim_created", "firstPVCBindRequestTimestamp", "controller", ("created",)),
     ("persistentvolumeclaim_bound", "firstPVCBindTimestamp", "controller", ("persistentvolumeclaim_created",)),
     ("pods_created_first", "firstPodCreatedTimestamp", "controller", ("job_created",)),
     ("pods_created", "lastPodCreatedTimestamp", "controller", ("pods_created_first",)),
     ("podgroup_created", "podGroupCreatedTimestamp", "controller", ("created",)),
-    ("pods_scheduled", scale_test_formats.DECISION, "scheduler", ("pods_created", "podgroup_created")),
+    ("pods_scheduled", scale_test_names_and_times.DECISION, "scheduler", ("pods_created", "podgroup_created")),
     ("evicted_first", "firstEvictionTimestamp", "scheduler", ("pods_scheduled",)),
 )
 END = "pods_scheduled"
@@ -44,8 +44,8 @@ KIND = "Run:ai workload"
 def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
     """Return the timeline of these files. Raises DataError naming the file and the error."""
     sent, seen = (
-        _read_json_rows(folder / scale_test_formats.SUBMITTED),
-        _read_json_rows(folder / scale_test_formats.SAMPLED),
+        _read_json_rows(folder / scale_test_names_and_times.SUBMITTED),
+        _read_json_rows(folder / scale_test_names_and_times.SAMPLED),
     )
     notes = [
         "read from files of the Run:ai scale-test tool: times are whole seconds of the platform's clock, and a "
@@ -54,7 +54,7 @@ def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
     by_name, twice = _index_rows_by_name(seen)
     if twice:
         notes.append(
-            f"{scale_test_formats.SAMPLED}: {formats.format_count(twice, 'row')} with a duplicate name left out"
+            f"{scale_test_names_and_times.SAMPLED}: {formats.format_count(twice, 'row')} with a duplicate name left out"
         )
     table = TimelineTable({})
     size = len(sent)
@@ -64,7 +64,7 @@ def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
     wrong = 0
     for row, entry in enumerate(sent):
         key = (entry.get("jobName", ""), entry.get("projectName", ""))
-        at = scale_test_formats.parse_timestamp_bounds(entry.get(scale_test_formats.SUBMIT, ""))
+        at = scale_test_names_and_times.parse_timestamp_bounds(entry.get(scale_test_names_and_times.SUBMIT, ""))
         if at is None:
             wrong += 1
         else:
@@ -72,12 +72,12 @@ def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
         _append_workload_row(table, row, key, by_name.pop(key, None))
     if wrong:
         notes.append(
-            f"{scale_test_formats.SUBMITTED}: {formats.format_count(wrong, 'row')} without a valid"
-            f" {scale_test_formats.SUBMIT}"
+            f"{scale_test_names_and_times.SUBMITTED}: {formats.format_count(wrong, 'row')} without a valid"
+            f" {scale_test_names_and_times.SUBMIT}"
         )
     if by_name:
         notes.append(
-            f"{scale_test_formats.SAMPLED}: {formats.format_count(len(by_name), 'row')} not submitted by"
+            f"{scale_test_names_and_times.SAMPLED}: {formats.format_count(len(by_name), 'row')} not submitted by"
             " this run left out"
         )
     stages = _reached_stage_headers(table)
@@ -129,7 +129,7 @@ def _append_workload_row(table: TimelineTable, row: int, key: tuple[str, str], e
     table.nodes.append(None)
     for name, stamp, _writer, _needs in STAGES if entry else ():
         value = str((entry or {}).get(stamp, ""))
-        span = scale_test_formats.parse_timestamp_bounds(value)
+        span = scale_test_names_and_times.parse_timestamp_bounds(value)
         if span is None or _is_sentinel(stamp, span, entry or {}):
             continue
         table.earliest[name][row], table.latest[name][row] = span
@@ -143,8 +143,8 @@ def _append_workload_row(table: TimelineTable, row: int, key: tuple[str, str], e
 
 def _is_sentinel(stamp: str, span: tuple[float, float], entry: dict[str, Any]) -> bool:
     """Return whether a timestamp is the tool's sentinel for a missing one: the value of another timestamp."""
-    other = scale_test_formats.SENTINELS.get(stamp)
-    return other is not None and scale_test_formats.parse_timestamp_bounds(str(entry.get(other, ""))) == span
+    other = scale_test_names_and_times.SENTINELS.get(stamp)
+    return other is not None and scale_test_names_and_times.parse_timestamp_bounds(str(entry.get(other, ""))) == span
 
 
 def _index_rows_by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:

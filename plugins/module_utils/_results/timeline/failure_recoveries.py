@@ -52,8 +52,8 @@ from .failure_rows import (
     sort_failure_rows,
 )
 from .gpu_accounting import share_gpu_seconds
+from .kueue_recovery_stages import QueueCollector, find_queue_stages, find_topology_stages
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
-from .queue_recoveries import QueueCollector, find_queue_stages, find_topology_stages
 from .training_resumption import TrainingProgress, find_resumption, read_progress
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import host_search
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import nodes_for_users
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_count_for_users
 
 
 def host(model: str, threads: int, memory: list[int]) -> dict[str, Any]:
@@ -23,4 +23,4 @@ def test_the_smallest_host_of_a_model_counts_and_gpus_are_no_cpus() -> None:
     bare = {"name": "y", "model": "R750", "processors": [], "memory": []}
     found = host_search.machine_types([*hosts, bare])
     assert found == [{"name": "R650", "cpu": 112, "memory": 384}, {"name": "R640", "cpu": 80, "memory": 96}]
-    assert nodes_for_users.size_of_machine_type("R650", found).memory == 384
+    assert node_count_for_users.size_of_machine_type("R650", found).memory == 384

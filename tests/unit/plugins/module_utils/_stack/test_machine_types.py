@@ -9,9 +9,9 @@ from typing import Any
 import machine_api_simulator
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, nodes_for_users
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_count_for_users
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import MachineSetSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_for_users import UserDemand
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import UserDemand
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_fo
     ],
 )
 def test_types_of_aws_and_ibm_are_known(name: str, cpu: float, memory: float, volumes: int) -> None:
-    size = nodes_for_users.size_of_machine_type(name)
+    size = node_count_for_users.size_of_machine_type(name)
     assert (size.cpu, size.memory, size.volumes) == (cpu, memory, volumes)
 
 
 def test_types_of_the_user_come_first() -> None:
     more = [{"name": "lab.big", "cpu": 128, "memory": "512", "pods": 500}, {"name": "m5.large", "cpu": 3, "memory": 9}]
-    big = nodes_for_users.size_of_machine_type("lab.big", more)
+    big = node_count_for_users.size_of_machine_type("lab.big", more)
     assert (big.cpu, big.memory, big.pods, big.reserved_pods) == (128, 512, 500, 15)
-    assert nodes_for_users.size_of_machine_type("m5.large", more).cpu == 3
+    assert node_count_for_users.size_of_machine_type("m5.large", more).cpu == 3
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_types_of_the_user_come_first() -> None:
 )
 def test_unknown_types_and_wrong_fields_are_refused(name: str, more: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        nodes_for_users.size_of_machine_type(name, more)
+        node_count_for_users.size_of_machine_type(name, more)
 
 
 def test_a_set_is_sized_by_the_type_of_its_machines() -> None:

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request, pull_request_directives
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_request import CiOffer, CiRequest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    outside_settings,
+    outside_permissions,
     preset_definitions,
     settings_catalogue,
 )
@@ -44,7 +44,7 @@ def presets_of(project: str) -> Mapping[str, Any]:
 OFFER = CiOffer(
     PROJECTS,
     presets_of,
-    outside_settings.load_role_declarations(ROOT),
+    outside_permissions.load_role_declarations(ROOT),
     settings_catalogue.load_catalogue(ROOT),
     clusters={"mac5": ["fake_gpu"]},
 )

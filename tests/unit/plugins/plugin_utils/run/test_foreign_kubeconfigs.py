@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
@@ -300,7 +300,7 @@ def test_one_name_releases_both_clusters_of_a_moved_run_and_the_new_command_repe
     with pytest.raises(InputError, match="cluster 'lab', .*cluster 'lab-driver', .*lease 't1121-abcdef'") as refused:
         begin(tmp_path, GIVES_BACK, {"run_dir": str(moved)})
     named = {"cluster_name": "lab", "quads_lease_id": "t1121-abcdef"}
-    assert str(refused.value).endswith(extra_vars.extra_vars_text(named))
+    assert str(refused.value).endswith(extra_vars_arguments.extra_vars_text(named))
     with pytest.raises(InputError, match="names the cluster 'lab'"):
         foreign_kubeconfigs.refuse_foreign_holdings(moved, {**named, "cluster_name": "lab-driver"})
     assert begin(tmp_path, GIVES_BACK, {"run_dir": str(moved), **named})["run_dir"] == str(moved)

@@ -21,7 +21,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
@@ -203,7 +203,7 @@ def test_the_session_after_one_that_was_cut_short_learns_it_once(tmp_path: Path,
     assert load(point)["status"] == "running"
     run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
     assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] == {"point": "001"}
-    close_run.close_session(directory, [], [], began=0.0)
+    close_session.close_session(directory, [], [], began=0.0)
     run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
     assert session(tmp_path, ["cleanup"], extra).begin()["interrupted"] is None, "the last one gave back in order"
 

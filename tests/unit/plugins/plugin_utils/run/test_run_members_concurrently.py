@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import run_members_concurrently
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.run_members_concurrently import (
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import parallel_module_calls
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.parallel_module_calls import (
     FAILED,
     LEFT_OUT,
     PASSED,
@@ -50,9 +50,9 @@ def meeting(folder: Path, expected: int, fails: str = "") -> Callable[[ParallelC
 @pytest.mark.parametrize("broken", ["", *NAMES])
 def test_all_run_at_the_same_time_and_a_failure_ends_no_other(tmp_path: Path, broken: str) -> None:
     members = [ParallelCall(name, "a.b.c") for name in NAMES]
-    found = run_members_concurrently.run_members(members, meeting(tmp_path, len(NAMES), broken), lambda: None)
+    found = parallel_module_calls.run_members(members, meeting(tmp_path, len(NAMES), broken), lambda: None)
     assert list(found) == list(NAMES)
-    text = run_members_concurrently.outcome_summary(found)
+    text = parallel_module_calls.outcome_summary(found)
     for name, one in found.items():
         assert one.state == (FAILED if name == broken else PASSED)
         assert name == broken or one.result["of"] == name
@@ -61,14 +61,14 @@ def test_all_run_at_the_same_time_and_a_failure_ends_no_other(tmp_path: Path, br
 
 
 def test_a_member_begins_after_another_and_not_if_that_one_failed() -> None:
-    members = run_members_concurrently.parse_members(
+    members = parallel_module_calls.parse_members(
         listed(operators=[], components=["operators"], images=["components"], nodes=[])
     )
 
     def call(member: ParallelCall) -> dict[str, Any]:
         return {"failed": member.name == "operators", "msg": f"said by {member.name}"}
 
-    found = run_members_concurrently.run_members(members, call, lambda: None)
+    found = parallel_module_calls.run_members(members, call, lambda: None)
     assert {name: one.state for name, one in found.items()} == {
         "operators": FAILED,
         "components": LEFT_OUT,
@@ -76,9 +76,9 @@ def test_a_member_begins_after_another_and_not_if_that_one_failed() -> None:
         "nodes": PASSED,
     }
     assert found["images"].message == "not started, because components failed"
-    assert "operators: said by operators" in run_members_concurrently.outcome_summary(found)
+    assert "operators: said by operators" in parallel_module_calls.outcome_summary(found)
 
-    good = run_members_concurrently.run_members(members, lambda _member: {}, lambda: None)
+    good = parallel_module_calls.run_members(members, lambda _member: {}, lambda: None)
     assert good["operators"].ended <= good["components"].began
     assert good["components"].ended <= good["images"].began
 
@@ -89,7 +89,7 @@ def test_a_killed_member_is_a_failure() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return {}
 
-    found = run_members_concurrently.run_members(
+    found = parallel_module_calls.run_members(
         [ParallelCall("nodes", "m"), ParallelCall("images", "m")], call, lambda: None
     )
     assert found["nodes"].message == "its process was ended before it had a result"
@@ -107,14 +107,14 @@ def test_a_killed_member_is_a_failure() -> None:
 )
 def test_members_that_can_not_be_run_are_refused(asked: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        run_members_concurrently.parse_members(asked)
+        parallel_module_calls.parse_members(asked)
 
 
 def test_a_member_without_a_call_has_nothing_to_do_and_holds_up_nobody() -> None:
     empty = {"module": None, "arguments": None, "progress": False}  # as Ansible fills in an empty dictionary
     asked = [{"name": "nodes", "call": None, "after": []}, {"name": "volumes", "call": empty, "after": []}]
     asked += listed(images=["nodes", "volumes"])
-    assert run_members_concurrently.parse_members(asked) == [ParallelCall("images", "a.b.c")]
+    assert parallel_module_calls.parse_members(asked) == [ParallelCall("images", "a.b.c")]
 
 
 @settings(max_examples=20, deadline=None)
@@ -122,9 +122,9 @@ def test_a_member_without_a_call_has_nothing_to_do_and_holds_up_nobody() -> None
 def test_every_member_has_an_outcome(before: list[set[int]], broken: set[int]) -> None:
     names = [f"m{number}" for number in range(len(before))]
     after = {name: [f"m{one}" for one in sorted(before[place]) if one < place] for place, name in enumerate(names)}
-    members = run_members_concurrently.parse_members(listed(**after))
+    members = parallel_module_calls.parse_members(listed(**after))
     bad = {f"m{one}" for one in broken}
-    found = run_members_concurrently.run_members(
+    found = parallel_module_calls.run_members(
         members, lambda one: {"failed": one.name in bad, "msg": "no"}, lambda: None
     )
     for name, names_before in after.items():
@@ -134,5 +134,5 @@ def test_every_member_has_an_outcome(before: list[set[int]], broken: set[int]) -
 
 def test_an_outcome_holds_no_arguments() -> None:
     result = {"invocation": {"module_args": {"token": "x"}}, "_ansible_x": 1, "n": 2}
-    one = run_members_concurrently.MemberOutcome(PASSED, 0, 1, result)
+    one = parallel_module_calls.MemberOutcome(PASSED, 0, 1, result)
     assert one.document() == {"n": 2, "state": PASSED, "began": 0, "ended": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session
 
 CLUSTER = {
     "provider": "rehearsal",
@@ -36,7 +36,7 @@ def record(**more: Any) -> dict[str, Any]:
         "phases": {},
         "held": [],
         "clusters": {"sutest": CLUSTER, "driver": CLUSTER},
-        "split": close_run.time_split(90.0, {"cluster": 14.2, "load": 5.0}),
+        "split": close_session.time_split(90.0, {"cluster": 14.2, "load": 5.0}),
     } | more
 
 
@@ -45,10 +45,10 @@ def done(*names: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_split_sums_to_the_total() -> None:
-    parts = close_run.time_split(90.0, {"cluster": 14.2, "load": 5.0, "wait": 40.0})
+    parts = close_session.time_split(90.0, {"cluster": 14.2, "load": 5.0, "wait": 40.0})
     assert parts == {"cluster": 14.2, "load": 5.0, "wait": 40.0, "ansible": 30.8, "total": 90.0}
     assert (
-        close_run.time_split_line(parts)
+        close_session.time_split_line(parts)
         == "90.0 s = cluster 14.2 + load 5.0 + waiting for workloads 40.0 + Ansible itself 30.8"
     )
 
@@ -60,15 +60,15 @@ def test_the_real_nodes_of_a_cluster_with_simulated_ones_are_counted(
     tmp_path: Path, real: list[str], shown: str
 ) -> None:
     cluster = {**CLUSTER, "real_nodes": real}
-    assert shown in "\n".join(close_run.summary_lines(record(clusters={"sutest": cluster}), tmp_path, {}))
+    assert shown in "\n".join(close_session.summary_lines(record(clusters={"sutest": cluster}), tmp_path, {}))
 
 
 def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: Path) -> None:
     held = [{"what": "rehearsal cluster x", "since": "2026-11-21T05:00:00.000Z", "until": None}]
-    text = "\n".join(close_run.summary_lines(record(held=held), tmp_path, {}))
+    text = "\n".join(close_session.summary_lines(record(held=held), tmp_path, {}))
     assert "held      rehearsal cluster x, until you give it back" in text
     assert text.endswith("give back GIVE BACK")
-    assert "GIVE BACK" not in "\n".join(close_run.summary_lines(record(), tmp_path, {}))
+    assert "GIVE BACK" not in "\n".join(close_session.summary_lines(record(), tmp_path, {}))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_held_is_printed_with_the_command_that_gives_it_back(tmp_path: P
 )
 def test_the_end_of_what_is_held_says_what_makes_it_true(more: dict[str, str], shown: str, tmp_path: Path) -> None:
     one = {"what": "cluster x", "since": "2026-11-21T05:00:00.000Z", "until": "2026-11-21T17:00:00.000Z", **more}
-    assert f"  held      cluster x, {shown}" in close_run.summary_lines(record(held=[one]), tmp_path, {})
+    assert f"  held      cluster x, {shown}" in close_session.summary_lines(record(held=[one]), tmp_path, {})
 
 
 def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_how_to_reach_what_is_held_stands_in_the_summary(tmp_path: Path) -> None
     held = [{"what": "rehearsal cluster t1-abcdef", "since": "2026-11-21T05:00:00.000Z", "until": None}]
     found = [
         line
-        for line in close_run.summary_lines(record(clusters=clusters, held=held), tmp_path, {})
+        for line in close_session.summary_lines(record(clusters=clusters, held=held), tmp_path, {})
         if "reach it" in line
     ]
     assert found == [
@@ -108,7 +108,7 @@ def test_nothing_is_said_of_the_nodes_of_a_cluster_that_never_answered(tmp_path:
         (silent, "existing cluster at 127.0.0.1:9"),
         (silent | {"version": "v1.36.3"}, "existing cluster at 127.0.0.1:9, Kubernetes 1.36.3, real nodes"),
     ):
-        text = close_run.summary_lines(record(clusters={"sutest": cluster, "driver": cluster}), tmp_path, {})
+        text = close_session.summary_lines(record(clusters={"sutest": cluster, "driver": cluster}), tmp_path, {})
         assert f"  where     sutest: {shown}" in text
 
 
@@ -120,7 +120,7 @@ def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
         "warnings": ["The machine was busy."],
     }
     (tmp_path / "ansible.log").touch()
-    text = close_run.summary_lines(
+    text = close_session.summary_lines(
         record(status="failed"), tmp_path, verdict, ["Take it: no room\nin the lab", "other"]
     )
     assert text[2:7] == [
@@ -135,7 +135,7 @@ def test_the_answer_and_what_went_wrong_come_first(tmp_path: Path) -> None:
 
 def test_phases_that_did_nothing_have_not_passed(tmp_path: Path) -> None:
     ran = {**done("test", "release"), "cleanup": {"status": "skipped"}}
-    assert "  phases    test, release passed; cleanup skipped" in close_run.summary_lines(
+    assert "  phases    test, release passed; cleanup skipped" in close_session.summary_lines(
         record(phases=ran), tmp_path, {}
     )
 
@@ -143,7 +143,7 @@ def test_phases_that_did_nothing_have_not_passed(tmp_path: Path) -> None:
 def test_the_verdict_and_the_headline_carry_denominator_and_simulated(tmp_path: Path) -> None:
     figure = {"name": "makespan", "value": 12.3456, "unit": "s", "n": 9, "of": 12, "simulated": True}
     verdict = {"verdict": "pass", "headline": [figure], "checks": [], "baseline": None}
-    text = "\n".join(close_run.summary_lines(record(), tmp_path, verdict))
+    text = "\n".join(close_session.summary_lines(record(), tmp_path, verdict))
     assert "makespan 12.3 s (9 of 12, simulated)" in text
     assert "PASS (no history to compare with)" in text
 
@@ -152,11 +152,11 @@ def test_the_page_on_which_points_are_compared_is_named(tmp_path: Path) -> None:
     page = tmp_path / "report" / "compare" / "index.html"
     page.parent.mkdir(parents=True)
     page.touch()
-    assert f"  compared  {page}" in close_run.summary_lines(record(), tmp_path, {})
+    assert f"  compared  {page}" in close_session.summary_lines(record(), tmp_path, {})
 
 
 def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> None:
-    text = close_run.last_words(["first", "second", "third"], tmp_path)
+    text = close_session.last_words(["first", "second", "third"], tmp_path)
     assert text.startswith("first\n2 more in ")
 
 
@@ -179,12 +179,12 @@ def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> No
     ],
 )
 def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str) -> None:
-    assert line in close_run.figure_line(figure)
+    assert line in close_session.figure_line(figure)
 
 
 def test_in_awx_the_template_that_gives_back_is_named(tmp_path: Path) -> None:
-    assert close_run.give_back_in_awx({}, tmp_path) == ""
+    assert close_session.give_back_in_awx({}, tmp_path) == ""
     for template in ("seatrial fine_tuning", "seatrial fine_tuning give back"):
         given = {"awx_job_id": 7, "awx_job_template_name": template}
-        text = close_run.give_back_in_awx(given, tmp_path)
+        text = close_session.give_back_in_awx(given, tmp_path)
         assert text == f"launch the template 'seatrial fine_tuning give back' with run_dir {tmp_path}"

@@ -13,8 +13,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     declared_checks,
+    phase_preconditions,
     setting_templates,
-    settings_preflight,
 )
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -58,7 +58,7 @@ def test_a_project_without_checks_has_no_problem(tmp_path: Path) -> None:
     assert declared_checks.first_refused(declared_checks.read_checks(tmp_path / "none.yml"), {}, render) is None
 
 
-SCHEDULER = settings_preflight.ROOT / "roles" / "scheduler" / "meta" / "checks.yml"
+SCHEDULER = phase_preconditions.ROOT / "roles" / "scheduler" / "meta" / "checks.yml"
 RACKS = {
     "rehearsal_components": ["kueue", "gangs"],
     "scheduler_topology": "required",
@@ -107,7 +107,7 @@ def test_what_schedulers_can_not_do_is_known_before_a_run(given: dict[str, Any],
 
 
 def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run() -> None:
-    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml")
+    checks = declared_checks.read_checks(phase_preconditions.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
 
     def found(*nodes: int) -> Any:
@@ -120,7 +120,7 @@ def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run(
 
 
 REHEARSAL: dict[str, Any] = {"cluster_provider": "rehearsal", "rehearsal_name": "", "rehearsal_components": []}
-SERVING = settings_preflight.ROOT / "roles" / "serving"
+SERVING = phase_preconditions.ROOT / "roles" / "serving"
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -
     check_serving({"serving_prompts_file": str(prompts)}, words)
 
 
-WORKLOAD = settings_preflight.ROOT / "roles" / "workload"
+WORKLOAD = phase_preconditions.ROOT / "roles" / "workload"
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_failures_that_can_not_be_are_refused_before_a_run(failures: Any, words:
 
 def test_a_kind_that_is_not_restarted_as_a_whole_has_no_number_of_restarts() -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles/workload_scale/meta/checks.yml")
+    checks = declared_checks.read_checks(phase_preconditions.ROOT / "roles/workload_scale/meta/checks.yml")
     asked = [check for check in checks if check["setting"] == "workload_scale_max_restarts"]
     values = {"workload_scale_max_restarts": 3, "workload_scale_kind": "JobSet"}
     assert declared_checks.first_refused(asked, values, render) is None

@@ -13,22 +13,22 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.yaml_reader import parse_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     declared_checks,
+    phase_preconditions,
     resolve_settings,
     setting_templates,
     settings_catalogue,
     settings_context,
-    settings_preflight,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
-ROOT = settings_preflight.ROOT
+ROOT = phase_preconditions.ROOT
 CATALOGUE = settings_catalogue.load_catalogue(ROOT)
 DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
 

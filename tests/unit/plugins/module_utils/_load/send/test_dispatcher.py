@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_serve
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import dispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.object_sender import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.object_creator import (
     ObjectSender,
     SenderSettings,
 )

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
     ledger,
-    object_sender,
+    object_creator,
     release_barrier,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.release_barrier import (
@@ -92,7 +92,7 @@ class Trial:
             self.rows.append(row)
 
         access = load_context_access(self.server.kubeconfig(folder / "kubeconfig"))
-        settings = object_sender.SenderSettings(access, MonotonicWallClock.start(), write, 2.0, 1.0, "test-run", "001")
+        settings = object_creator.SenderSettings(access, MonotonicWallClock.start(), write, 2.0, 1.0, "test-run", "001")
         self.releases = release_barrier.WorkloadReleaser(settings, what, "n", count, released)
 
     def _answer(self, request: Asked) -> Any:

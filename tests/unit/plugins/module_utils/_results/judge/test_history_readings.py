@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session
 from history_copies import write_copies
 from history_series import noisy
 from run_directory import World, write_run
@@ -89,7 +89,7 @@ def test_a_change_between_versions_is_the_verdict_and_every_file_says_it(
     failures = [one.get("message", "") for one in junit.iter("failure")]
     assert any(words in one for one in failures) == (expected == "regression")
     record = {**files.read_yaml(top / "run.yml"), "held": [], "split": {"total": 1.0, "ansible": 1.0}}
-    terminal = "\n".join(close_run.summary_lines(record, top, verdict))
+    terminal = "\n".join(close_session.summary_lines(record, top, verdict))
     assert f"verdict   {expected.upper()} (against 18 runs of 4.19.3)" in terminal
     assert words in terminal and "history   23 of 23 runs comparable" in terminal
 

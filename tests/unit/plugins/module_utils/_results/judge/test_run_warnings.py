@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     write_timeline,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session
 from run_directory import World, write_run
 
 NONE = {"count": 4, "left_out": 0, "left_out_users": 0, "limit": "", "failed_users": 0, "first_error": ""}
@@ -59,7 +59,7 @@ def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:
     verdict = judge_run.judge_whole_run(run, {"001": None}, JudgingRules())
     nothing = {"clusters": {}, "phases": {}, "held": [], "split": {"total": 1.0, "ansible": 1.0}}
     record = {"project": "users", "presets": [], "id": "t1", "status": "passed", **nothing}
-    (line,) = [one for one in close_run.summary_lines(record, tmp_path, verdict) if "warning" in one]
+    (line,) = [one for one in close_session.summary_lines(record, tmp_path, verdict) if "warning" in one]
     assert line.endswith("at test point 001: 1 user could not send files (run-aa-001-0: HTTP 403).")
 
 

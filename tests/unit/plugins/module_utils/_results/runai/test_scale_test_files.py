@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import (
     read_scale_test_files,
     runai_export,
-    scale_test_formats,
+    scale_test_names_and_times,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -53,7 +53,7 @@ def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_microseconds_of_exactly_zero_are_left_out() -> None:
-    assert scale_test_formats.format_iso_time(T) == "2026-11-21T00:06:23+00:00"
+    assert scale_test_names_and_times.format_iso_time(T) == "2026-11-21T00:06:23+00:00"
 
 
 def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
@@ -88,8 +88,11 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
         "pods_scheduled": T + sent + pods + wait,
     }
     entry = runai_export.sampled_json_rows(table_of(moments))[0]
-    for key, stage in (("workloadCreatedTimestamp", "created"), (scale_test_formats.DECISION, "pods_scheduled")):
-        earliest, latest = scale_test_formats.parse_timestamp_bounds(entry[key]) or (nan, nan)
+    for key, stage in (
+        ("workloadCreatedTimestamp", "created"),
+        (scale_test_names_and_times.DECISION, "pods_scheduled"),
+    ):
+        earliest, latest = scale_test_names_and_times.parse_timestamp_bounds(entry[key]) or (nan, nan)
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
 
 
@@ -119,8 +122,10 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
     table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
     entry = runai_export.sampled_json_rows(table)[0]
-    assert entry[scale_test_formats.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
-    assert entry[scale_test_formats.DECISION] == "2026-11-21T00:06:26+00:00"
+    assert entry[scale_test_names_and_times.CREATED] == "2026-11-21T00:06:25Z", (
+        "2.5 s, not 5: the pods were scheduled after it"
+    )
+    assert entry[scale_test_names_and_times.DECISION] == "2026-11-21T00:06:26+00:00"
 
 
 def test_job_and_pod_group_of_the_platform_are_no_sentinels(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def test_workloads_whose_times_contradict_each_other_are_left_out_of_times_csv_o
     ],
 )
 def test_both_syntaxes_of_time_are_read_with_any_offset(text: str, span: tuple[float, float] | None) -> None:
-    assert scale_test_formats.parse_timestamp_bounds(text) == span
+    assert scale_test_names_and_times.parse_timestamp_bounds(text) == span
 
 
 def files(folder: Path, submitted: object, sampled: object) -> Path:

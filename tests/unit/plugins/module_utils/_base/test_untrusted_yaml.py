@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,31 +27,31 @@ def test_aliases_that_expand_to_too_much_are_refused(tmp_path, text):
 @pytest.mark.parametrize("text", ["a: &a [1, *a]", "a: &a {b: [{c: *a}]}", "&a [*a]"])
 def test_a_part_that_contains_itself_is_refused(text):
     with pytest.raises(DataError, match="an alias refers to a part that contains it"):
-        yaml_reader.parse_yaml(text, "x")
+        untrusted_yaml.parse_yaml(text, "x")
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "? [a]\n: b", "a: !!python/object:os.system 1", "a: *b"])
 def test_other_documents_that_can_not_be_read_are_refused(text):
     with pytest.raises(DataError, match="x: not readable as YAML"):
-        yaml_reader.parse_yaml(text, "x")
+        untrusted_yaml.parse_yaml(text, "x")
 
 
 def test_aliases_merge_keys_and_unsafe_texts_are_read():
     text = "a: &a {x: 1, y: !unsafe '{{ z }}'}\nb: {<<: *a, x: 2}\nc: [*a, *a]\n"
     a = {"x": 1, "y": "{{ z }}"}
-    assert yaml_reader.parse_yaml(text, "x") == {"a": a, "b": {**a, "x": 2}, "c": [a, a]}
+    assert untrusted_yaml.parse_yaml(text, "x") == {"a": a, "b": {**a, "x": 2}, "c": [a, a]}
 
 
 def test_a_large_document_without_aliases_is_read():
     text = "- &a 1\n" + "- [1, 2, '*']\n" * 26_000
-    assert len(yaml_reader.parse_yaml(text, "x")) == 26_001
+    assert len(untrusted_yaml.parse_yaml(text, "x")) == 26_001
 
 
 def test_several_documents_are_read_only_where_they_are_expected():
-    assert yaml_reader.parse_yaml_documents("a: 1\n---\nb: 2\n", "x") == [{"a": 1}, {"b": 2}]
-    assert yaml_reader.parse_yaml("", "x") is None
+    assert untrusted_yaml.parse_yaml_documents("a: 1\n---\nb: 2\n", "x") == [{"a": 1}, {"b": 2}]
+    assert untrusted_yaml.parse_yaml("", "x") is None
     with pytest.raises(DataError, match="it has 2 documents"):
-        yaml_reader.parse_yaml("a: 1\n---\nb: 2\n", "x")
+        untrusted_yaml.parse_yaml("a: 1\n---\nb: 2\n", "x")
 
 
 VALUES = st.recursive(
@@ -66,4 +66,4 @@ def test_what_was_written_is_read_with_all_its_aliases(value):
     import yaml
 
     shared = {"a": value, "b": [value, value]}  # written with an anchor and aliases
-    assert yaml_reader.parse_yaml(yaml.safe_dump(shared), "x") == shared
+    assert untrusted_yaml.parse_yaml(yaml.safe_dump(shared), "x") == shared

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.work
     WorkloadDocument,
     WorkloadTemplate,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import object_sender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import object_creator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import ObjectSendDispatcher
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
@@ -66,12 +66,12 @@ class Trial:
             files.check_schema("ledger/1", row)
             self.rows.append(row)
 
-        self.settings = object_sender.SenderSettings(
+        self.settings = object_creator.SenderSettings(
             access, MonotonicWallClock.start(), write, 2.0, retry_time, "test-run", "001"
         )
 
     def create(self, index: int = 3, due: float | None = None) -> str:
-        return object_sender.ObjectSender(self.settings, 0, self.halt).create(document(), index, due)[0]
+        return object_creator.ObjectSender(self.settings, 0, self.halt).create(document(), index, due)[0]
 
     def told(self) -> list[tuple[int, int, str]]:
         return [(row["attempt"], row["status"], row["outcome"]) for row in self.rows]
@@ -80,7 +80,7 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Returns a function from answers (one a request, the last one repeated) to (server, Trial)."""
-    monkeypatch.setattr(object_sender, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(object_creator, "_FIRST_PAUSE", 0.001)
     open_servers: list[ScriptedServer] = []
 
     def make(*answers: Any, **settings: Any) -> tuple[ScriptedServer, Trial]:
@@ -194,7 +194,7 @@ def test_a_silent_server_ends_the_load_and_says_what_to_do(trial: Make) -> None:
 def test_a_stop_during_a_pause_leaves_the_object_to_the_next_call(trial: Make) -> None:
     _server, one = trial(BUSY)
     one.halt.set()
-    with pytest.raises(object_sender.LoadHaltedError):
+    with pytest.raises(object_creator.LoadHaltedError):
         one.create()
     assert one.told() == [(1, 429, "retry")]
 
@@ -218,7 +218,7 @@ def test_a_server_that_has_just_started_is_asked_again_until_it_knows_who_may_wh
 def test_a_permission_that_is_taken_away_is_a_refusal_after_a_while(
     trial: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_sender, "RBAC_STARTUP_TIME", 0.05)
+    monkeypatch.setattr(object_creator, "RBAC_STARTUP_TIME", 0.05)
     _server, one = trial(FORBIDDEN)
     assert one.create() == "refused" and len(one.rows) > 1
     # From then on nobody waits again.
@@ -315,7 +315,7 @@ def test_identity_is_read_from_any_order_of_fields() -> None:
         json.dumps({"apiVersion": "x/v1", "kind": "X", "metadata": owner}).encode(),
         json.dumps(partial, separators=(",", ":")).encode(),
     ):
-        assert object_sender.parse_uid_and_version(body) == ("own", "5")
+        assert object_creator.parse_uid_and_version(body) == ("own", "5")
 
 
 def dispatch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.nodes_for_users import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import (
     NodeSize,
     UserDemand,
     nodes_needed_for_users,

@@ -14,7 +14,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import ledger, object_sender, timed_requests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
+    ledger,
+    lifetime_stopper,
+    object_creator,
+)
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
 DELETED = (200, status_object(200, "", ""))
@@ -37,8 +41,8 @@ class Trial:
             self.rows.append(row)
 
         access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
-        settings = object_sender.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
-        self.lifetimes = timed_requests.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
+        settings = object_creator.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
+        self.lifetimes = lifetime_stopper.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
 
     @staticmethod
     def find(index: int) -> tuple[str, str, str]:
@@ -55,7 +59,7 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from answers (one a request, the last one repeated) to (requests, Trial)."""
-    monkeypatch.setattr(timed_requests, "_PAUSE", 0.01)
+    monkeypatch.setattr(lifetime_stopper, "_PAUSE", 0.01)
     open_servers: list[ScriptedServer] = []
     trials: list[Trial] = []
 
@@ -87,7 +91,7 @@ def test_each_workload_is_stopped_when_its_own_time_is_over(trial: Any) -> None:
     assert one.lifetimes.left == 6
     one.wait()
     due = {
-        index: since[index] + draw_number_for_workload(index, SOON, 7, timed_requests.LIFETIME_STREAM)
+        index: since[index] + draw_number_for_workload(index, SOON, 7, lifetime_stopper.LIFETIME_STREAM)
         for index in since
     }
     assert [row["index"] for row in one.rows] == sorted(due, key=lambda index: due[index]), "in the order of their ends"

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     read_point_failures,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.queue_recoveries import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.kueue_recovery_stages import (
     QueueCollector,
     find_queue_stages,
     find_topology_stages,

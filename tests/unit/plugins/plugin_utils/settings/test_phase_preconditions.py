@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers, run_cluster_records
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     declared_checks,
+    phase_preconditions,
     resolve_settings,
     setting_templates,
-    settings_preflight,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the 
 @pytest.mark.parametrize("phase", PHASES)
 def test_each_phase_alone_runs_or_says_what_it_needs(phase: str) -> None:
     needs = {name: f"phase {name} needs a cluster, and this run has none" for name in ("prepare", "test")}
-    needs |= {name: f"--tags {name} works on what an earlier run left" for name in settings_preflight.AFTERWARDS}
+    needs |= {name: f"--tags {name} works on what an earlier run left" for name in phase_preconditions.AFTERWARDS}
     if phase in needs:
         with pytest.raises(InputError, match=needs[phase]):
             check([phase])
@@ -261,7 +261,7 @@ def test_a_load_that_can_not_be_planned_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"scheduler, point 001: unknown arrival type 'poison' .*did you mean 'poisson'"
     ):
-        settings_preflight.PreflightInput(request, found, CATALOGUE, render, PHASES, {}).check(None)
+        phase_preconditions.PreflightInput(request, found, CATALOGUE, render, PHASES, {}).check(None)
 
 
 #: Paths that are made or written, or that are on another host.
@@ -431,7 +431,7 @@ def test_the_settings_of_a_lease_are_checked_only_for_a_lease(
 def test_a_lease_that_no_server_can_grant_is_refused_by_the_names_of_its_settings(
     given: dict[str, object], error: str
 ) -> None:
-    checks = declared_checks.read_checks(settings_preflight.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
+    checks = declared_checks.read_checks(phase_preconditions.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     found = declared_checks.first_refused(checks, {**DEFAULTS, **given}, render)
     assert (found is None) == (not error)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, settings_preflight
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import phase_preconditions, point_loads
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsLayer
 from preflight import PHASES, check, preflight
 
@@ -102,7 +102,7 @@ def test_several_models_at_once_are_accepted_and_their_jobs_counted() -> None:
     models = [{"org/a@hf": 1}, {"org/b@lab": 1}, {"org/a@hf": 2, "org/b@lab": 3}]
     found = preflight(PHASES, storage_registries={"lab": "s3://x/"}, matrix={"fine_tuning_models": models})
     found.check(None)
-    role = settings_preflight.ROOT / "roles" / "fine_tuning"
+    role = phase_preconditions.ROOT / "roles" / "fine_tuning"
     said = point_loads.load_durations(role, found.found.measured, found.render)
     assert [said[name].split(" in ")[0] for name in ("001", "002", "003")] == [
         "1 workload",

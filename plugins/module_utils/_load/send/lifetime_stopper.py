@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
 
 from ..plan.random_draws import draw_number_for_workload
 from . import ledger
-from .object_sender import TRANSIENT, SenderSettings
+from .object_creator import TRANSIENT, SenderSettings
 
 
 class RequestThread:

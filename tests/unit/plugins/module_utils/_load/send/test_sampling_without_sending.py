@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.standalone_sampling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sampling_without_sending import (
     ForeignLoadSampler,
 )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import (
     extra_vars_arguments,
     extra_vars_text,
 )
