@@ -52,7 +52,7 @@ def _lower_percent_encoded(text: str) -> str:
     return re.sub("%[0-9A-F]{2}", lambda code: code.group().lower(), quote(text, safe=""))
 
 
-def _escape_html_signs(text: str) -> str:
+def _escape_html_for_json(text: str) -> str:
     return re.sub("[<>&]", lambda sign: f"\\u{ord(sign.group()):04x}", text)
 
 
@@ -60,8 +60,8 @@ def _escape_html_signs(text: str) -> str:
 _WRITERS: tuple[Callable[[str], str], ...] = (
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
-    lambda text: _escape_html_signs(json.dumps(text)[1:-1]),
-    lambda text: _escape_html_signs(json.dumps(text, ensure_ascii=False)[1:-1]),
+    lambda text: _escape_html_for_json(json.dumps(text)[1:-1]),
+    lambda text: _escape_html_for_json(json.dumps(text, ensure_ascii=False)[1:-1]),
     lambda text: re.sub(r"\\u00(..)", lambda code: f"\\x{code[1].upper()}", json.dumps(text)[1:-1]),
     html.escape,
     lambda text: html.escape(text, quote=False),

@@ -144,7 +144,7 @@ def service_address() -> tuple[str, str]:
     return os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
 
 
-def service_account(access: Path, name: str, namespace: str) -> dict[str, Any]:
+def kubeconfig_of_pod(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
         "server": f"https://{http1_replies.format_host_and_port(*service_address())}",

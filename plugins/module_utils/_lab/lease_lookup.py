@@ -57,7 +57,7 @@ def hosts_lost_to_others(client: QuadsClient, hosts: Iterable[str], ours: Collec
     return taken
 
 
-def _learn_offset(client: QuadsClient, held: Iterable[tuple[CloudAssignment, list[HostSchedule]]]) -> None:
+def _derive_utc_offset(client: QuadsClient, held: Iterable[tuple[CloudAssignment, list[HostSchedule]]]) -> None:
     """Derive the server's offset from UTC from the request time of a lease and the start of its first schedules."""
     if client.ahead is None:
         starts = (
@@ -83,7 +83,7 @@ def lease_from_assignments(
         (assignment, current_schedules_of_assignment(client, assignment) if assignment.active else [])
         for assignment in assignments
     ]
-    _learn_offset(client, pairs)
+    _derive_utc_offset(client, pairs)
     parts, others = [], []
     for assignment, held in pairs:
         others += [row.host for row in held if asked is not None and row.host not in asked]

@@ -255,7 +255,7 @@ class AttemptAtPoint(Protocol):
 One = TypeVar("One", bound=AttemptAtPoint)
 
 
-def counted_attempts(attempts: Iterable[One]) -> list[One]:
+def one_attempt_per_point(attempts: Iterable[One]) -> list[One]:
     """Return one attempt for each point, in the order of the points.
 
     It is the last one that passed. If none did, it is the last one that was begun, else the first.
@@ -275,8 +275,8 @@ def counted_points(run: Run) -> Run:
     These are all but those that failed and were measured again, by ``redo``.
     """
     if not run.repeats:
-        return replace(run, points=counted_attempts(run.points))
-    passed = {point.of: point.attempt for point in counted_attempts(run.points) if point.status == "passed"}
+        return replace(run, points=one_attempt_per_point(run.points))
+    passed = {point.of: point.attempt for point in one_attempt_per_point(run.points) if point.status == "passed"}
     kept = [point for point in run.points if point.status != "failed" or point.attempt > passed.get(point.of, 0)]
     return replace(run, points=kept)
 

@@ -103,10 +103,10 @@ def _first_resolvable_text(
     known = {**values, **environ}
     for text in texts:
         if all(known.get(name) for name in _NAME.findall(text)):
-            return _NAME.sub(lambda match: _escape_path_part(known[match[1]]) if is_path else known[match[1]], text)
+            return _NAME.sub(lambda match: _sanitize_path_part(known[match[1]]) if is_path else known[match[1]], text)
     return ""
 
 
-def _escape_path_part(text: str) -> str:
+def _sanitize_path_part(text: str) -> str:
     """Return one part of a path: a repository or job may contain slashes and anything else."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"

@@ -157,7 +157,7 @@ def _first_failure(run_dir: Path) -> str:
     return next((line for line in lines if line.strip()), "")
 
 
-def write_junit(target: Path, outcome: PlaybookOutcome, reason: str, status: int) -> None:
+def copy_or_write_junit(target: Path, outcome: PlaybookOutcome, reason: str, status: int) -> None:
     """Copy the JUnit file of the run; without one that shows an error, write one with the error as its only case."""
     own = outcome.run_dir / "junit.xml" if outcome.run_dir else None
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -314,7 +314,7 @@ def main(arguments: Sequence[str]) -> int:
         outcome = PlaybookOutcome(ERROR, time.time(), error=str(error))
     verdict, status, reason = verdict_and_exit_status(outcome)
     if writable:
-        write_junit(target, outcome, reason, status)
+        copy_or_write_junit(target, outcome, reason, status)
     print(f"{verdict} (exit {status}): {' '.join(reason.split())}", flush=True)
     return status
 

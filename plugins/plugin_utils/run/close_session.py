@@ -242,7 +242,7 @@ def summary_lines(
     return text
 
 
-def give_back_in_awx(variables: Mapping[str, Any], directory: Path) -> str:
+def awx_give_back_hint(variables: Mapping[str, Any], directory: Path) -> str:
     """Return what to launch in AWX to give back; empty outside. The command of a job is of use only in its container.
 
     variables: those of a task, with the ones that AWX gives to each job.

@@ -354,7 +354,7 @@ class SettingsSession:
     ) -> dict[str, Any]:
         # An action runs in a worker of ansible-playbook.
         session = run_record.new_session_record(started, command, self._tags()[0], os.getppid())
-        return {**session, **resumed_extra_vars.held_before(record, chosen)}
+        return {**session, **resumed_extra_vars.earlier_holdings(record, chosen)}
 
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]

@@ -103,7 +103,7 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
     if arguments["state"] == "settled":
         stats = {"data": close_session.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
-    back = close_session.give_back_in_awx(task_vars, run_dir)
+    back = close_session.awx_give_back_hint(task_vars, run_dir)
     for line in close_session.summary_lines(
         record, run_dir, closed.verdict, closed.all_failures, back, closed.warnings
     ):

@@ -72,7 +72,7 @@ def _values_of_layer(request: RequestedSettings, kind: str) -> dict[str, Any]:
     return next((layer.values for layer in request.layers_of_kind(kind)), {})
 
 
-def held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
+def earlier_holdings(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
     """Return ``held`` for the record of a session: what the run held before. Empty if it creates nothing."""
     return {} if set(chosen) <= QUIET else {"held": [holding["what"] for holding in record["held"]]}
 

@@ -74,7 +74,7 @@ def resolve_request(
     defaults: setting -> raw default of its role, without secrets. Raises SettingsError for an error in any layer.
     """
     tree = {**defaults, **RESERVED}
-    changes = _coerce_plain_changes(catalogue, _changes_of_layers(request, catalogue))
+    changes = _coerce_untemplated_changes(catalogue, _changes_of_layers(request, catalogue))
     tree = _render_partly_set_defaults(tree, changes, render)
     resolved = settings_layers.apply_changes(ResolvedSettings(tree), changes, EXTENSIBLE & tree.keys())
     resolved = _add_bisection_matrix(resolved, catalogue)
@@ -154,7 +154,7 @@ def _find_setting_definition(catalogue: Catalogue, name: Any) -> Setting | None:
     return catalogue.settings.get(name) or _WORD_SPECS.get(name)
 
 
-def _coerce_plain_changes(catalogue: Catalogue, changes: list[SettingChange]) -> list[SettingChange]:
+def _coerce_untemplated_changes(catalogue: Catalogue, changes: list[SettingChange]) -> list[SettingChange]:
     """Convert values of whole settings that are not templates; here an error can still name their origin."""
     result = []
     for change in changes:
@@ -261,7 +261,7 @@ def _resolve_matrix_points(
     words = setting_templates.words_in_templates(base)
     points = []
     for name, combination, source in matrix.combinations():
-        changes = _coerce_plain_changes(catalogue, settings_layers.changes_of_layer(source, combination))
+        changes = _coerce_untemplated_changes(catalogue, settings_layers.changes_of_layer(source, combination))
         of_point = settings_layers.apply_changes(
             ResolvedSettings(_render_partly_set_defaults(base, changes, render), resolved.changes),
             changes,

@@ -59,8 +59,10 @@ class StandIn:
         writer = Api()
         while True:
             with self.changed:
-                while not self.due or self.due[0][0] > time.monotonic():
+                while not self.over and (not self.due or self.due[0][0] > time.monotonic()):
                     self.changed.wait(self.due[0][0] - time.monotonic() if self.due else None)
+                if self.over:
+                    return
                 _at, _number, name, status = heapq.heappop(self.due)
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             status = dated(status, now)

@@ -333,7 +333,8 @@ def test_the_stand_in_writes_what_its_kind_shows(pod: Any) -> None:
     store.put(NOTEBOOKS, "before", "Notebook")
     watching = threading.Thread(target=one.watch, daemon=True)
     watching.start()
-    threading.Thread(target=one.serve, daemon=True).start()
+    serving = threading.Thread(target=one.serve, daemon=True)
+    serving.start()
     store.put(NOTEBOOKS, "after", "Notebook")
     store.put(NOTEBOOKS, "after", "Notebook", status={"readyReplicas": 1})
     deadline = time.monotonic() + 120
@@ -346,8 +347,9 @@ def test_the_stand_in_writes_what_its_kind_shows(pod: Any) -> None:
     assert store.asked[0][2]["status"]["x"]["at"].endswith("Z")
     one.over = True
     store.put(NOTEBOOKS, "last", "Notebook")
-    watching.join(120)
-    assert not watching.is_alive()
+    for thread in (watching, serving):
+        thread.join(120)
+        assert not thread.is_alive()
 
 
 PARAMETERS: dict[str, Any] = {

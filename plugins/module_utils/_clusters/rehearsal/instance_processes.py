@@ -38,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 
-from .pki import authority_file
+from .pki import authority_file_stem
 
 #: In the environment of every process that we start: folder of the instance, name, path of the program.
 INSTANCE, NAME, PROGRAM = "SEATRIAL_INSTANCE", "SEATRIAL_PROCESS", "SEATRIAL_PROGRAM"
@@ -274,7 +274,7 @@ def send_probe(question: HttpProbe, pki: Path) -> str:
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=str(pki / f"{authority_file(question.authority)}.crt"))
+            context = ssl.create_default_context(cafile=str(pki / f"{authority_file_stem(question.authority)}.crt"))
             if question.certificate:
                 context.load_cert_chain(pki / f"{question.certificate}.crt", pki / f"{question.certificate}.key")
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(

@@ -37,7 +37,7 @@ class CertificateAuthority:
     key: Any
 
 
-def authority_file(name: str) -> str:
+def authority_file_stem(name: str) -> str:
     """Return the base name of an authority's files: ``ca`` for the cluster's own, else ``<name>-ca``."""
     return "ca" if name == "cluster" else f"{name}-ca"
 
@@ -50,7 +50,7 @@ def create_missing_certificates(folder: Path, wanted: list[CertificateSpec]) -> 
     folder.mkdir(mode=0o700, exist_ok=True)
     created: list[str] = []
     for name in sorted({"cluster", "front-proxy", *(certificate.authority for certificate in wanted)}):
-        base = authority_file(name)
+        base = authority_file_stem(name)
         authority = None if _is_certificate_renewal_due(folder, base) else _read_authority(folder, base)
         if authority is None:
             # Certificates of the old authority are removed first: they look valid, but would be rejected.

@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import service_account
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import kubeconfig_of_pod
 
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     over = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: over.set())
-    ours = json.dumps(service_account(Path(access), "driver", namespace))
+    ours = json.dumps(kubeconfig_of_pod(Path(access), "driver", namespace))
     kubeconfig = Path(work) / "driver-kubeconfig"
     files.replace_text(kubeconfig, ours, mode=0o600)
     with Client.from_kubeconfig(kubeconfig) as client:

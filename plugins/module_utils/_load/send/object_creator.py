@@ -45,7 +45,7 @@ def parse_uid_and_version(body: bytes) -> tuple[str | None, str | None]:
     """Return uid and resourceVersion of a created object's metadata."""
     if b'"PartialObjectMetadata"' in body[:60]:
         # The server writes the fields of this kind in a fixed order, these two before the owner references.
-        uid, version = exact_text(body, b'"uid":"'), exact_text(body, b'"resourceVersion":"')
+        uid, version = cut_quoted_text(body, b'"uid":"'), cut_quoted_text(body, b'"resourceVersion":"')
         if uid and version:
             return uid, version
     metadata = parse_json(body).get("metadata") or {}
@@ -60,7 +60,7 @@ def parse_priority_headers(head: bytes) -> dict[str, str | None]:
     return {"flow_schema": schema, "priority_level": exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: ")}
 
 
-def exact_text(body: bytes, before: bytes) -> str | None:
+def cut_quoted_text(body: bytes, before: bytes) -> str | None:
     """Return the text between ``before`` and the next quotation mark, None if ``before`` is missing."""
     start = body.find(before)
     if start < 0:

@@ -16,7 +16,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
     READINGS,
     VERDICTS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_attempts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Run,
+    one_attempt_per_point,
+)
 
 #: Name of a series -> its help text.
 SERIES = {
@@ -78,7 +82,7 @@ def _verdict_samples(run: Run, verdict: Mapping[str, Any]) -> Iterator[Sample]:
     for name in (*VERDICTS, "unknown"):
         yield "seatrial_verdict", {**common, "verdict": name}, float(name == result)
     judged = {(kpi["point"], kpi["name"]): kpi for kpi in verdict.get("kpis") or []}
-    for point in counted_attempts(run.points):
+    for point in one_attempt_per_point(run.points):
         for kpi in point.kpis or []:
             labels = {
                 **common,

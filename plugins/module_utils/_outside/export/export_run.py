@@ -19,7 +19,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import SKIPPED, Run, counted_attempts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    SKIPPED,
+    Run,
+    one_attempt_per_point,
+)
 
 from . import ci_files, mlflow_export, opensearch_export, otlp_export
 
@@ -104,7 +108,9 @@ def run_validity_and_reason(run: Run, verdict: Mapping[str, Any]) -> tuple[str, 
         return INVALID, "it has no verdict"
     if verdict.get("verdict") in (None, "invalid", "error"):
         return INVALID, f"its verdict is {verdict.get('verdict')}"
-    unread = [point.number for point in counted_attempts(run.points) if point.kpis is None and point.status != SKIPPED]
+    unread = [
+        point.number for point in one_attempt_per_point(run.points) if point.kpis is None and point.status != SKIPPED
+    ]
     if unread:
         return INVALID, f"point {formats.format_list(unread)} could not be parsed"
     if not run.points:

@@ -47,13 +47,13 @@ class ImportResult:
         """Return what was imported and what was not, a line for each reason."""
         lines = [
             f"{format_count(len(self.presets), 'preset')} imported, with names that begin with"
-            f" {training_presets.PREFIX}: {', '.join(_own_name(preset) for preset in self.presets)}"
+            f" {training_presets.PREFIX}: {', '.join(_name_without_prefix(preset) for preset in self.presets)}"
         ]
         lines += [f"not imported: {reason}" for reason in self.reasons()]
         notes: dict[str, list[str]] = {}
         for preset in self.presets:
             for why in preset.unmapped:
-                notes.setdefault(why, []).append(_own_name(preset))
+                notes.setdefault(why, []).append(_name_without_prefix(preset))
         for why, names in notes.items():
             lines.append(f"not translated: {why} (in {format_list(names, 3)})")
         return [_one_line(line) for line in lines]
@@ -212,5 +212,5 @@ def _one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def _own_name(preset: ImportedPreset) -> str:
+def _name_without_prefix(preset: ImportedPreset) -> str:
     return preset.name.removeprefix(training_presets.PREFIX)

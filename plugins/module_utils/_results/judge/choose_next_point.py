@@ -17,7 +17,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import attempt_folder, counted_attempts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    attempt_folder,
+    one_attempt_per_point,
+)
 
 PLANNED, RUNNING, PASSED, FAILED, SKIPPED = "planned", "running", "passed", "failed", "skipped"
 #: Status of an attempt that is still to be measured.
@@ -93,7 +96,7 @@ class ScheduleState:
 
     def counted(self) -> list[PointAttempt]:
         """Return the attempt that counts of each point."""
-        return counted_attempts(self.attempts)
+        return one_attempt_per_point(self.attempts)
 
     def failed_now(self) -> list[PointAttempt]:
         """Return the attempts that failed in this session."""

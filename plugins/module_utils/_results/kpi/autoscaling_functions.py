@@ -100,7 +100,7 @@ class ScaleUp:
     ready: int
 
 
-def _rises(data: PointData) -> list[float]:
+def _load_rise_times(data: PointData) -> list[float]:
     """Return when the load rose, in seconds after its start."""
     rises, moment, rate = [0.0], 0.0, float("inf")
     for each, seconds in data.extras.steps:
@@ -126,7 +126,7 @@ def find_scale_up(data: PointData) -> ScaleUp:
     if not grown:
         raise NoFigure(KpiValue(None, 0, 0, note="the number of servers did not grow during the load"))
     first = grown[0][0]
-    began = max(rise for rise in _rises(data) if rise <= max(0.0, first[1]))
+    began = max(rise for rise in _load_rise_times(data) if rise <= max(0.0, first[1]))
     most = max(count for _bounds, count in grown)
     reached: dict[str, Bounds] = {}
     if desired_servers(changes):

@@ -68,7 +68,7 @@ def kinds_of_failures(data: PointData) -> list[str]:
 def kinds_of_failures_of_trainings(data: PointData) -> list[str]:
     """Return the kinds of failures that hit trainings which say what steps they do, in the order of NOUNS."""
     failures = failures_of_point(data)
-    told = {recovery.kind for recovery in _with_steps(failures.recoveries)} if failures else set()
+    told = {recovery.kind for recovery in _recoveries_with_training_steps(failures.recoveries)} if failures else set()
     return [kind for kind in NOUNS if kind in told]
 
 
@@ -97,7 +97,7 @@ def _chosen(failures: PointFailures, failure: str) -> list[Recovery]:
     return [recovery for recovery in failures.recoveries if failure in ("", recovery.kind)]
 
 
-def _with_steps(recoveries: list[Recovery]) -> list[Recovery]:
+def _recoveries_with_training_steps(recoveries: list[Recovery]) -> list[Recovery]:
     """Return those of trainings that say which steps they do, except one that succeeded without a further step."""
     return [row for row in recoveries if row.resumption is not None and not row.resumption.succeeded]
 
@@ -146,7 +146,7 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
         if not chosen:
             return KpiValue(None, 0, 0, note="Kueue marked no node of a workload that a failure hit", inapplicable=True)
     if stage in OF_TRAINING:
-        chosen = _with_steps(chosen)
+        chosen = _recoveries_with_training_steps(chosen)
         if not chosen:
             return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
     if not chosen:
@@ -286,7 +286,9 @@ def training_redone(data: PointData, unit: str = SECONDS, failure: str = "") -> 
     if unit not in REDONE_UNITS:
         raise formats.unknown_value("unit", unit, REDONE_UNITS)
     chosen = _chosen(_needed_failures(data), failure)
-    known = [recovery.resumption for recovery in _with_steps(chosen) if recovery.resumption is not None]
+    known = [
+        recovery.resumption for recovery in _recoveries_with_training_steps(chosen) if recovery.resumption is not None
+    ]
     if not known:
         return KpiValue(None, 0, 0, note=_NO_PROGRESS, inapplicable=True)
     resumed = [resumption for resumption in known if not data.np.isnan(resumption.resumed)]

@@ -199,7 +199,7 @@ def _draw_kpi_heatmap(entry: dict[str, Any], at: MatrixGrid) -> PlotDrawing:
     figure.text(
         0.1 / plot_canvas.WIDTH,
         1 - 0.36 / figure.get_size_inches()[1],
-        _row_settings_caption(at),
+        _name_row_settings(at),
         va="top",
         fontsize=9.5,
         color=GREY,
@@ -209,9 +209,9 @@ def _draw_kpi_heatmap(entry: dict[str, Any], at: MatrixGrid) -> PlotDrawing:
     plot_canvas.draw_figure_title(figure, title)
     numbers = list(at.places)
     labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
-    alt = f"{title}: heat map, {_row_settings_caption(at)}; columns: {at.along}. {' '.join(texts)}"
+    alt = f"{title}: heat map, {_name_row_settings(at)}; columns: {at.along}. {' '.join(texts)}"
     return PlotDrawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
 
 
-def _row_settings_caption(at: MatrixGrid) -> str:
+def _name_row_settings(at: MatrixGrid) -> str:
     return "rows: " + ", ".join(name.rpartition(".")[2] for name in at.down)

@@ -34,7 +34,7 @@ from .operator_specs import OperandSpec, OperatorSpec, append_items
 from .readiness_checks import contains_all_fields, is_meant, is_ready, why_not_ready
 
 
-def ensure_operand(
+def ensure_operand_ready(
     writer: OperatorObjectWriter, asked: OperandSpec, csv: dict[str, Any], operators: str
 ) -> tuple[dict[str, Any] | None, str]:
     """Ensure that the resource exists; return it (None if it does not exist yet) and what it waits for ("" when ready).
@@ -369,7 +369,7 @@ class OperatorInstallation:
             return ""
         if csv is None:
             raise AssertionError("an operand is created after its operator")
-        operand, waits = ensure_operand(self.writer, asked, csv, self.namespace)
+        operand, waits = ensure_operand_ready(self.writer, asked, csv, self.namespace)
         self.operand = operand or self.operand
         return waits
 

@@ -77,7 +77,7 @@ def test_a_verdict_of_an_earlier_session_does_not_count(tmp_path: Path) -> None:
 )
 def test_without_a_run_the_job_is_an_error_with_one_case(tmp_path: Path, outcome: PlaybookOutcome, reason: str) -> None:
     assert ci_run.verdict_and_exit_status(outcome) == ("error", 3, reason)
-    ci_run.write_junit(tmp_path / "new" / "junit.xml", outcome, reason, 3)
+    ci_run.copy_or_write_junit(tmp_path / "new" / "junit.xml", outcome, reason, 3)
     suite = ElementTree.parse(tmp_path / "new" / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("1", "1", "0")
     assert suite.find("testsuite/testcase/error").get("message") == reason  # type: ignore[union-attr]
@@ -90,7 +90,7 @@ def test_the_junit_file_of_the_run_is_copied_unless_it_shows_no_error(
     tmp_path: Path, kind: str, status: int, copied: bool
 ) -> None:
     run_dir = judged_run(tmp_path / "run", "pass", kind)
-    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, run_dir), "why", status)
+    ci_run.copy_or_write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, run_dir), "why", status)
     assert ((tmp_path / "junit.xml").read_text() == (run_dir / "junit.xml").read_text()) is copied
 
 
@@ -111,7 +111,7 @@ def test_the_type_of_an_error_is_the_cause_that_the_run_recorded(
 ) -> None:
     run_dir = judged_run(tmp_path / "run", "pass")
     files.write_yaml(run_dir / "run.yml", {"phases": phases})
-    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(2, 0.0, run_dir, ended_by=ended_by), "why", 3)
+    ci_run.copy_or_write_junit(tmp_path / "junit.xml", PlaybookOutcome(2, 0.0, run_dir, ended_by=ended_by), "why", 3)
     error = ElementTree.parse(tmp_path / "junit.xml").getroot().find("testsuite/testcase/error")
     assert error is not None and error.get("type") == kind
 
@@ -165,7 +165,7 @@ def test_the_points_of_one_run_are_compared_without_a_verdict(tmp_path: Path) ->
         f"see {folder / 'index.html'}",
     )
     assert ci_run.verdict_and_exit_status(PlaybookOutcome(2, 0.0, comparison=folder))[:2] == ("error", 3)
-    ci_run.write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, comparison=folder), "", 0)
+    ci_run.copy_or_write_junit(tmp_path / "junit.xml", PlaybookOutcome(0, 0.0, comparison=folder), "", 0)
     assert 'errors="0"' in (tmp_path / "junit.xml").read_text()
 
 

@@ -35,7 +35,7 @@ class Run:
 
     def begin(self, chosen: list[str]) -> None:
         session = {"started": f"2026-11-22T08:{len(self.record['sessions']):02d}:00Z"}
-        self.record["sessions"].append({**session, **resumed_extra_vars.held_before(self.record, chosen)})
+        self.record["sessions"].append({**session, **resumed_extra_vars.earlier_holdings(self.record, chosen)})
 
     def end(self, *failures: str, held: tuple[dict[str, str], ...] = ()) -> None:
         self.record["held"] = list(held)

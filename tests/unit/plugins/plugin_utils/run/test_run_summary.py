@@ -183,8 +183,8 @@ def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str
 
 
 def test_in_awx_the_template_that_gives_back_is_named(tmp_path: Path) -> None:
-    assert close_session.give_back_in_awx({}, tmp_path) == ""
+    assert close_session.awx_give_back_hint({}, tmp_path) == ""
     for template in ("seatrial fine_tuning", "seatrial fine_tuning give back"):
         given = {"awx_job_id": 7, "awx_job_template_name": template}
-        text = close_session.give_back_in_awx(given, tmp_path)
+        text = close_session.awx_give_back_hint(given, tmp_path)
         assert text == f"launch the template 'seatrial fine_tuning give back' with run_dir {tmp_path}"
