@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
@@ -96,9 +97,43 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
         )
         raise SettingsError(message, at, source)
     if setting.type in ("list", "dict") and isinstance(value, (list, dict)):
-        detail = "; ".join(to_native(text) for text in errors)
-        raise SettingsError(f"{source}: {setting.name}: {detail}", at, source)
+        detail = _first_wrong_part(setting.name, spec, value) or "; ".join(to_native(text) for text in errors)
+        detail = detail if detail.startswith(setting.name) else f"{setting.name}: {detail}"
+        raise SettingsError(f"{source}: {detail}", at, source)
     raise SettingsError(_not_a(setting, value, source), at, source)
+
+
+def _first_wrong_part(where: str, spec: Mapping[str, Any], value: Any) -> str:
+    """Return what is wrong with an element or a key of a value, at any depth; an empty string if only Ansible knows.
+
+    Ansible's own messages have neither the nearest key nor the value, and of a list not the element.
+    """
+    kind = spec.get("type", "str")
+    if value is None:
+        return ""
+    if kind == "list" and isinstance(value, (list, tuple)):
+        element = {**spec, "type": spec.get("elements", "raw")}
+        parts = [(f"{where}[{place}]", element, part) for place, part in enumerate(value)]
+    elif kind == "dict" and isinstance(value, dict):
+        options = spec.get("options") or {}
+        for key in value if options else ():
+            if key not in options:
+                return f"{where}: unknown key '{key}'{suggest_similar_name(key, options)}; keys: {', '.join(options)}"
+        parts = [(f"{where}.{key}", options[key], part) for key, part in value.items() if options]
+    else:
+        return _wrong_type_or_choice(where, kind, spec.get("choices"), value)
+    return next(filter(None, (_first_wrong_part(*part) for part in parts)), "")
+
+
+def _wrong_type_or_choice(where: str, kind: str, choices: Sequence[Any] | None, value: Any) -> str:
+    from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+    if ArgumentSpecValidator({where: {"type": kind}}).validate({where: value}).error_messages:
+        return f"{where} is {_ARTICLE.get(kind, kind)}, and {_shown(value)} is not"
+    if choices and value not in choices:
+        text = ", ".join(str(choice) for choice in choices)
+        return f"{where} can't be '{value}'{suggest_similar_name(str(value), choices)}; it is one of {text}"
+    return ""
 
 
 def _wanted_range(setting: Setting, value: float) -> str:

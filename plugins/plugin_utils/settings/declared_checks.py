@@ -6,7 +6,7 @@
 A role declares checks of its settings in meta/checks.yml. An entry is one of these; ``setting`` names the setting that
 an error is about:
 
-- ``keys``, ``what``: each key of the setting must be one of ``keys`` (any, if there are none)
+- ``keys``, ``what``: each key of the setting, or of its elements, must be one of ``keys`` (any, if there are none)
 - ``one_of``: what the setting may be
 - ``node_levels``: levels of the topology of simulated nodes, which must fit into each other
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
@@ -96,7 +96,9 @@ def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: 
 
 def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
     name, known = entry["setting"], entry["keys"]
-    for key in settings[name] if known else ():
+    value = settings[name] if known else []
+    keys = [key for element in value for key in element] if isinstance(value, list) else value
+    for key in keys:
         if key not in known:
             kind, of, owner = entry["what"].partition(" of ")
             yield name, f"{name}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}"

@@ -141,6 +141,15 @@ def preset_names_of_all(variables: Mapping[str, Any]) -> set[str]:
     }
 
 
+def projects_of_preset(variables: Mapping[str, Any], name: str) -> list[str]:
+    """Return the projects that have a preset of this name."""
+    return [
+        project
+        for project in _projects_with_presets(variables)
+        if any(preset.name == name for preset in _presets_in_project_variables(variables, project))
+    ]
+
+
 def _projects_with_presets(variables: Mapping[str, Any]) -> list[str]:
     return sorted(
         {project_of_presets_variable(name) for name, value in variables.items() if _looks_like_presets(value)} - {""}

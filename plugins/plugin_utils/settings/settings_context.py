@@ -160,7 +160,9 @@ def request_of_new_run(
             list(changes_of_preset(known, name))  # raises an error that can name all known presets
         except SettingsError as error:
             asked = variables["preset"] if error.at == name else error.at
-            raise SettingsError(str(error), asked, error.source) from error
+            others = preset_definitions.projects_of_preset(variables, name) if name not in known else []
+            hint = f"; project {' and '.join(others)} has a preset of this name" if others else ""
+            raise SettingsError(f"{error}{hint}", asked, error.source) from error
     layers = [inventory_layer(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
     words = {word: variables[word] for word in RESERVED if word in variables}
     overrides = variables.get("overrides") or {}

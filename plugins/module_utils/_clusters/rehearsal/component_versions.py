@@ -154,10 +154,14 @@ def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalCompone
     if not module or component.build.wheel:
         raise InputError(f"{SOURCES}: {component.name} is not built of a Go module", setting=SOURCES)
     folder, revision = _split_source(source)
-    tree = _tree_of_revision(folder, revision) if revision else _tree_of_folder(folder)
     where = f"{SOURCES}: {component.name}: {source}"
+    no_module = InputError(f"{where} has no go.mod: the root of a checkout of {module} is required", setting=SOURCES)
+    # First, because a folder that is none, such as a home folder, may hold more than can be read in an hour.
+    if not revision and not (folder / "go.mod").is_file():
+        raise no_module
+    tree = _tree_of_revision(folder, revision) if revision else _tree_of_folder(folder)
     if "go.mod" not in tree.files:
-        raise InputError(f"{where} has no go.mod: the root of a checkout of {module} is required", setting=SOURCES)
+        raise no_module
     declared = re.search(r"^module\s+(\S+)", _read_file(folder, revision, "go.mod"), re.MULTILINE)
     if declared is None or declared.group(1) != module:
         name = declared.group(1) if declared else "without a name"

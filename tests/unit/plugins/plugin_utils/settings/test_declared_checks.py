@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     setting_templates,
 )
 
+ROOT = Path(__file__).resolve().parents[5]
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 KEYS = {"setting": "colours", "what": "colour of {{ place }}", "keys": ["red", "green"]}
 REFUSED = {"setting": "count", "refuse_when": "count > 1 and place == 'sea'", "because": "there is\n  one only"}
@@ -39,6 +40,49 @@ def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     found = problem(tmp_path, [KEYS], colours={"red": 1, "gren": 2})
     assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?)")
     assert problem(tmp_path, [{**KEYS, "keys": []}], colours={"gren": 2}) is None, "without names any is permitted"
+
+
+def test_an_unknown_key_of_an_element_is_named_with_the_nearest(tmp_path: Path) -> None:
+    found = problem(tmp_path, [KEYS], colours=[{"red": 1}, {"gren": 2}])
+    assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?)")
+    assert problem(tmp_path, [KEYS], colours=[{"red": 1}, {"green": 2}]) is None
+
+
+QUEUES: dict[str, Any] = {
+    "scheduler_queues": [{"name": "a"}, {"name": "b", "within": "a"}],
+    "scheduler_jobs": [{"name": "gang", "queue": "a", "priority": "high"}],
+    "scheduler_priorities": [{"name": "high", "value": 1}],
+    "scheduler_flavors": [{"name": "default"}],
+    "scheduler_cohorts": [{"name": "all"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"scheduler_queues": [{"nam": "a"}]}, "unknown key 'nam' of a queue (did you mean 'name'?)"),
+        ({"scheduler_jobs": [{"name": "a", "wieght": 3}]}, "unknown key 'wieght' of a kind of jobs"),
+        ({"scheduler_queues": [{"name": "a"}, {"name": "a"}]}, "no two have the same"),
+        ({"scheduler_queues": [{"name": "a", "within": "c"}]}, "within names a queue"),
+        ({"scheduler_jobs": [{"name": "gang", "queue": "c"}]}, "queue is the name of one of scheduler_queues"),
+        ({"scheduler_jobs": [{"name": "gang", "priority": "c"}]}, "priority is the name of one of"),
+    ],
+)
+def test_queues_and_jobs_that_do_not_fit_are_refused_before_the_run(
+    settings: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    checks = declared_checks.read_checks(ROOT / "roles" / "scheduler" / "meta" / "checks.yml")
+    checks = [check for check in checks if check["setting"] in QUEUES and "multikueue" not in str(check)]
+    assert problem(tmp_path, checks, **QUEUES) is None
+    found = problem(tmp_path, checks, **{**QUEUES, **settings})
+    assert found and found[0] in settings and reason in found[1]
+
+
+def test_an_objective_without_a_share_is_permitted(tmp_path: Path) -> None:
+    checks = declared_checks.read_checks(ROOT / "roles" / "serving" / "meta" / "checks.yml")
+    checks = [check for check in checks if check.get("setting") == "serving_slo"]
+    assert problem(tmp_path, checks, serving_slo={"ttft": 0.2, "share": None}) is None
+    assert problem(tmp_path, checks, serving_slo={"ttft": 0.2, "share": 95.0})
 
 
 @pytest.mark.parametrize("check", [REFUSED, {"more": "{{ mine }}"}], ids=["own", "of a setting"])
@@ -99,6 +143,7 @@ def test_what_schedulers_can_not_do_is_known_before_a_run(given: dict[str, Any],
         "rehearsal_components": ["kueue"],
         "scheduler_mode": "kueue",
         "scheduler_pods": 4,
+        **QUEUES,
         "scheduler_jobs": [{"name": "a"}],
         **given,
     }

@@ -87,3 +87,12 @@ PRESET_FILES = sorted((ROOT / "group_vars" / "all").glob("*_presets*.yml"))
 def test_each_shipped_preset_says_what_it_does(path: Path) -> None:
     presets = yaml.safe_load(path.read_text(encoding="utf-8"))[path.stem]
     assert {name for name, values in presets.items() if not 10 < len(values.get("description", "")) <= 130} == set()
+
+
+def test_an_unknown_preset_that_another_project_has_is_named_with_that_project() -> None:
+    variables = {"preset": "racks", "fine_tuning_presets": {"light": {}}, "scheduler_presets_lab": {"racks": {}}}
+    with pytest.raises(SettingsError, match="unknown preset 'racks'.*; project scheduler has a preset of this name"):
+        settings_context.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
+    with pytest.raises(SettingsError) as caught:
+        settings_context.request_of_new_run("fine_tuning", {**variables, "preset": "none"}, {}, {}, CATALOGUE)
+    assert "project scheduler" not in str(caught.value)

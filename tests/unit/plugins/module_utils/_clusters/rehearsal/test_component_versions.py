@@ -128,6 +128,15 @@ def test_a_folder_without_git_is_named_by_its_content(kueue: RehearsalComponent,
     assert without.source and with_git.source and without.source.digest == with_git.source.digest
 
 
+def test_a_folder_that_is_no_checkout_is_refused_before_its_files_are_read(
+    kueue: RehearsalComponent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(component_versions, "_hash_file", lambda path: pytest.fail(f"{path} is read"))
+    (tmp_path / "large").write_text("of another program")
+    with pytest.raises(InputError, match="has no go.mod"):
+        built_from(kueue, str(tmp_path))
+
+
 @pytest.mark.parametrize("revision", ["", "@HEAD"])
 def test_the_copy_of_a_checkout_follows_it_and_keeps_what_is_the_same(
     kueue: RehearsalComponent, checkout: Path, tmp_path: Path, revision: str
