@@ -231,6 +231,11 @@ SERVING = phase_preconditions.ROOT / "roles" / "serving"
             "serving_image is empty: the servers that serving_deploy describes need one",
         ),
         (
+            {"serving_image": "a"},
+            "serving_image is a: the run deploys no servers that would run it; set serving_deploy",
+        ),
+        ({"serving_replicas": 2}, "serving_replicas is 2: the run deploys no servers; set serving_deploy"),
+        (
             {
                 "serving_deploy": "inferenceservice",
                 "cluster_provider": "existing",
