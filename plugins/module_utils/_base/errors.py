@@ -107,8 +107,13 @@ def suggest_similar_name(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_file(path: Path) -> str:
-    """Return " (did you mean 'x'?)" for the file beside ``path`` with the most similar name, or an empty string."""
+    """Return " (did you mean 'x'?)" for the file beside ``path`` with the most similar name, or an empty string.
+
+    What exists, and is of the wrong type, is named as a folder or a file.
+    """
     try:
+        if path.exists():
+            return " (it is a folder)" if path.is_dir() else " (it is a file)"
         beside = {sibling.name: str(sibling) for sibling in path.parent.iterdir()}
     except OSError:
         return ""

@@ -122,7 +122,8 @@ def read_kubeconfig_document(where: Path) -> dict[str, Any]:
             f"kubeconfig {where}: not readable as YAML: {kubectl_yaml_reader.describe_yaml_error(error)}"
         ) from error
     if not isinstance(config, dict):
-        raise InputError(f"kubeconfig {where}: not a kubeconfig: the document is not a dictionary")
+        what = "it is empty" if config is None else "the document is not a dictionary"
+        raise InputError(f"kubeconfig {where}: not a kubeconfig: {what}")
     _check_fields(config, _TOP, f"kubeconfig {where}", known_only=True)
     kind = (config.get("apiVersion") or "v1", config.get("kind") or "Config")
     if kind != ("v1", "Config"):

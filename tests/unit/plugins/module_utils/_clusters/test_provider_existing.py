@@ -51,6 +51,8 @@ def test_a_missing_file_says_where_its_name_came_from(tmp_path: Path) -> None:
         providers.existing_cluster_kubeconfig({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
     with pytest.raises(InputError, match="the environment variable KUBECONFIG names"):
         providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
+    with pytest.raises(InputError, match=r"there is no file \S+ \(it is a folder\)$"):
+        providers.existing_cluster_kubeconfig({"cluster_kubeconfig": str(tmp_path)}, {}, "cluster")
 
 
 def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None:
