@@ -334,11 +334,18 @@ class SettingsContext:
     def describe_misnamed_extra_vars(self) -> list[str]:
         """Return a sentence for each name in ``-e`` that is the end of a setting's: only templates see its value."""
         others = [name for name in self.extra if name not in (*self.catalogue.settings, *RESERVED_VARIABLES)]
-        meant = [(name, f"{role}_{name}") for name in others for role in (self.project, "cluster")]
+        meant = {
+            name: [
+                f"{role}_{name}"
+                for role in (self.project, "cluster", "workload")
+                if f"{role}_{name}" in self.catalogue.settings
+            ]
+            for name in others
+        }
         return [
-            f"-e {name} is no setting, so only a template that names it sees it (did you mean '{setting}'?)"
-            for name, setting in meant
-            if setting in self.catalogue.settings
+            f"-e {name} is no setting, so only a template that names it sees it (did you mean '{settings[0]}'?)"
+            for name, settings in meant.items()
+            if settings
         ]
 
     def check_names(self) -> None:

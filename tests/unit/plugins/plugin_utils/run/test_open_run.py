@@ -75,13 +75,14 @@ def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_pat
 
 
 def test_the_end_of_a_settings_name_is_warned_about(tmp_path: Path) -> None:
-    given = {"preset": "small", "kubeconfig": "/k", "count": 3, "fine_tuning_rate": 1.0, "own_thing": 1}
+    given = {"preset": "small", "kubeconfig": "/k", "count": 3, "fine_tuning_rate": 1.0, "own_thing": 1, "failures": []}
     one = session(tmp_path, ["settings"], given)
     one.begin()
     warned = [line for line in lines(one) if "is no setting" in line]
     assert [line.partition("(")[2] for line in warned] == [
         "did you mean 'cluster_kubeconfig'?)",
         "did you mean 'fine_tuning_count'?)",
+        "did you mean 'workload_failures'?)",
     ]
 
 
