@@ -46,7 +46,7 @@ def test_definitions_of_the_user_come_last_and_may_replace_all_others(tmp_path: 
     ("failed", "begin"),
     [
         (False, "The job had all pods running within 2 s"),
-        (True, "A lost node costs 8 GPUs x 40 s (40 to 40 s, 1 recovery)"),
+        (True, "A lost node costs 8 GPUs x 40 s (40 s, 1 recovery)"),
     ],
 )
 def test_the_answer_is_the_recovery_if_there_was_a_failure(failed: bool, begin: str) -> None:

@@ -10,6 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 PASSED = {
     "test": {"status": "passed", "started": "2026-11-21T00:00:00Z"},
@@ -22,6 +23,7 @@ class Rows(SimpleNamespace):
 
     header = {}
     latest: dict[str, list[float]] = {}
+    noun = TimelineTable.noun
 
     def __len__(self):
         return len(self.outcome)
