@@ -110,8 +110,15 @@ def opensearch(folder: Path) -> Iterator[str]:
     command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{jars}/lib/*"]
     command += ["org.codelibs.opensearch.runner.OpenSearchRunner", "-basePath", str(folder / "opensearch")]
     command += ["-numOfNode", "1", "-baseHttpPort", str(base), "-clusterName", f"tests-{os.getpid()}"]
-    with running(command, folder / "opensearch.log", f"http://127.0.0.1:{base + 1}/", limit=400, cwd=folder):
-        yield f"http://127.0.0.1:{base + 1}"
+    address = f"http://127.0.0.1:{base + 1}"
+    with running(command, folder / "opensearch.log", f"{address}/", limit=400, cwd=folder):
+        # Else it refuses new indices on a disk that is nearly full, whatever the size of ours.
+        settings = json.dumps({"transient": {"cluster.routing.allocation.disk.threshold_enabled": False}}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/_cluster/settings", settings, headers, method="PUT")
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            assert json.load(reply)["acknowledged"]
+        yield address
 
 
 def mlflow_packages() -> Path:
