@@ -334,18 +334,13 @@ class SettingsContext:
     def describe_misnamed_extra_vars(self) -> list[str]:
         """Return a sentence for each name in ``-e`` that is the end of a setting's: only templates see its value."""
         others = [name for name in self.extra if name not in (*self.catalogue.settings, *RESERVED_VARIABLES)]
-        meant = {
-            name: [
-                f"{role}_{name}"
-                for role in (self.project, "cluster", "workload")
-                if f"{role}_{name}" in self.catalogue.settings
-            ]
-            for name in others
-        }
+        roles = (self.project, "cluster", "workload")
+        known = self.catalogue.settings
+        meant = {name: next((f"{role}_{name}" for role in roles if f"{role}_{name}" in known), "") for name in others}
         return [
-            f"-e {name} is no setting, so only a template that names it sees it (did you mean '{settings[0]}'?)"
-            for name, settings in meant.items()
-            if settings
+            f"-e {name} is no setting, so only a template that names it sees it (did you mean '{setting}'?)"
+            for name, setting in meant.items()
+            if setting
         ]
 
     def check_names(self) -> None:
