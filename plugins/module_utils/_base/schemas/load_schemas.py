@@ -116,9 +116,7 @@ LOAD: dict[str, dict[str, Any]] = {
             ),
             "end": object_schema(
                 {"at": MOMENT, "reason": TEXT},
-                {
-                    "machine": MACHINE,
-                },
+                {"machine": MACHINE},
             ),
         }
     ),

@@ -159,12 +159,12 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
     """
     stop = _limit_reached_text(plan, len(measured), spent)
     usable, of_usable, usable_runs = usable_values(plan, measured)
-    found = _next_usable_value(of_usable, usable_runs, stop)
-    if isinstance(found, NextValue):
-        return replace(found, index=usable[found.index])
+    decision = _next_usable_value(of_usable, usable_runs, stop)
+    if isinstance(decision, NextValue):
+        return replace(decision, index=usable[decision.index])
     left_out = [formats.setting_text(value, 40) for at, value in enumerate(plan.values) if at not in usable]
-    why = f"{found.why}; no run at {' and '.join(left_out)} had this figure" if left_out else found.why
-    return replace(found, why=why, step=None if found.step is None else usable[found.step])
+    why = f"{decision.why}; no run at {' and '.join(left_out)} had this figure" if left_out else decision.why
+    return replace(decision, why=why, step=None if decision.step is None else usable[decision.step])
 
 
 def _next_usable_value(

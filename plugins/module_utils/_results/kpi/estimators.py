@@ -237,7 +237,7 @@ class BootstrapResampling:
         group = numpy.repeat(numpy.arange(groups), numpy.diff(begins))
         counts = numpy.bincount(rows * groups + group, minlength=self.rows * groups).reshape(self.rows, groups)
         counts = counts.astype(numpy.float64)
-        found = numpy.full(self.samples, numpy.nan)
+        quantiles = numpy.full(self.samples, numpy.nan)
         for begin in range(0, self.samples, step := max(1, CHUNK // max(self.rows, 1))):
             reached = numpy.cumsum(self.drawn[begin : begin + step].astype(numpy.float64) @ counts, axis=1)
             for number, numbers in enumerate(reached, begin):
@@ -249,8 +249,8 @@ class BootstrapResampling:
                 weights = self.drawn[number].take(rows[first:end])
                 before = numbers[chosen - 1] if chosen else 0.0
                 place = numpy.searchsorted(before + numpy.cumsum(weights, dtype=numpy.int64), least)
-                found[number] = ordered[first + min(int(place), end - first - 1)]
-        return found
+                quantiles[number] = ordered[first + min(int(place), end - first - 1)]
+        return quantiles
 
     def means(self, values: Any) -> Any:
         """Return an array (samples,) of means over the rows with a value (not NaN); NaN where no row has one."""
