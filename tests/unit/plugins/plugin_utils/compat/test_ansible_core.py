@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
@@ -25,8 +24,7 @@ VARIABLES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    init_plugin_loader([])
+def engine(ansible_plugins: None) -> Any:
     return ansible_core.copy_template_engine(Templar(LOADER, variables={}), VARIABLES)
 
 
@@ -77,13 +75,13 @@ def test_a_file_is_read_with_templates_and_the_origins_of_its_values(tmp_path: P
     assert ansible_core.origin_of_value(1) is None
 
 
+@pytest.mark.usefixtures("ansible_plugins")
 @pytest.mark.parametrize(
     ("action", "module"),
     [("held_clusters", "held_clusters"), ("pod_logs", "pod_logs"), ("workload_sample", "workload_sample")],
 )
 def test_a_routed_module_is_found_by_its_name_and_not_by_that_of_its_action(action: str, module: str) -> None:
     """Below 2.19, resolved_action names the action plugin: _progress, or workload_submit for workload_sample."""
-    init_plugin_loader([])
     full = f"perfscale.seatrial.{action}"
     task = SimpleNamespace(action=full, resolved_action=full if ansible_core.HAS_TAGS else "wrong", collections=[])
     assert ansible_core.module_of_task(task) == f"perfscale.seatrial.{module}"
