@@ -70,6 +70,9 @@ def check_real_recovery(run: Path, log: Path) -> None:
     assert kpis["training_steps_redone_pod_killed"]["value"] == steps[back - 1] - steps[back] + 1 > 0
     assert kpis["training_seconds_redone_pod_killed"]["value"] > 0
     assert kpis["time_to_useful_pod_killed_p50"]["value"] > kpis["time_to_recover_pod_killed"]["value"]
+    assert 0 < kpis["goodput"]["value"] < 100 and kpis["goodput"]["note"] == "of pod-seconds: the pods hold no GPUs"
+    idle = recovery.lost["waiting"] + recovery.lost["blocked"]
+    assert idle == pytest.approx(2 * (resumed[0] - recovery.injected[0]), rel=0.1), "both pods, until it did a step"
     assert not [name for name, kpi in kpis.items() if kpi["simulated"]]
     history = files.read_json(folder / f"checkpoint-{steps[-1]}" / "trainer_state.json")["log_history"]
     counted = [entry["step"] for entry in history if "loss" in entry]

@@ -272,7 +272,10 @@ def gpu_seconds_lost(data: PointData, cause: str = "", failure: str = "") -> Kpi
     """GPU-seconds that failures cost: waiting for replacements, blocked beside them, or redone; all without cause."""
     if cause and cause not in CAUSES:
         raise formats.unknown_value("cause", cause, CAUSES)
-    chosen = _chosen(_needed_failures(data), failure)
+    failures = _needed_failures(data)
+    chosen = _chosen(failures, failure)
+    if not failures.holds_gpus:
+        return KpiValue(None, 0, 0, note="the pods hold no GPUs", inapplicable=True)
     value = sum(sum(recovery.lost[name] for name in CAUSES if cause in ("", name)) for recovery in chosen)
     return KpiValue(value, len(chosen), len(chosen), **_provenance(data))
 
@@ -300,8 +303,12 @@ def training_redone(data: PointData, unit: str = SECONDS, failure: str = "") -> 
 
 @kpi_function
 def goodput(data: PointData) -> KpiValue:
-    """Useful GPU-seconds in percent of those that workloads held, with those of pods that waited for replacement."""
+    """Useful GPU-seconds in percent of those that workloads held, with those of pods that waited for replacement.
+
+    Of pods without GPUs, it is the share of their seconds.
+    """
     failures = _needed_failures(data)
     if failures.held <= 0:
-        return KpiValue(None, 0, data.of, note="the pods hold no GPUs", **_provenance(data))
-    return KpiValue(100 * failures.useful / failures.held, data.of, data.of, **_provenance(data))
+        return KpiValue(None, 0, data.of, note="no pod was seen to have a node", **_provenance(data))
+    note = "" if failures.holds_gpus else "of pod-seconds: the pods hold no GPUs"
+    return KpiValue(100 * failures.useful / failures.held, data.of, data.of, note=note, **_provenance(data))

@@ -167,7 +167,10 @@ def _ticks_of_workloads(lines: list[tuple[int, list[FailingPod]]]) -> tuple[list
 
 
 def draw_gpu_seconds(data: PointData, label: str) -> PlotDrawing | None:
-    """Draw the held GPU-seconds and what became of them, each part where the one before ended; None without any."""
+    """Draw the held GPU-seconds and what became of them, each part where the one before ended; None without any.
+
+    Of pods that hold no GPUs, they are pod-seconds.
+    """
     failures = failures_of_point(data)
     if failures is None or failures.held <= 0:
         return None
@@ -192,12 +195,13 @@ def draw_gpu_seconds(data: PointData, label: str) -> PlotDrawing | None:
     axis.set_ylim(len(_PARTS) + 0.5, -0.5)
     axis.set_xlim(0, failures.held * 1.02)
     axis.grid(axis="y", visible=False)
-    axis.set_xlabel("GPU-seconds")
-    title = "What became of the GPU-seconds"
+    unit = "GPU-seconds" if failures.holds_gpus else "pod-seconds"
+    axis.set_xlabel(unit)
+    title = f"What became of the {unit}"
     title = plot_canvas.title_with_label(f"{title} – SIMULATED" if _simulated(data) else title, label)
     plot_canvas.draw_figure_title(figure, title)
     alt = f"{title}: {formats.format_number(failures.held)} held. {'; '.join(texts)}."
-    return PlotDrawing(figure, title, alt, ["part", "gpu_seconds", "share"], rows)
+    return PlotDrawing(figure, title, alt, ["part", unit.lower().replace("-", "_"), "share"], rows)
 
 
 def _simulated(data: PointData) -> bool:

@@ -26,7 +26,10 @@ WAITING, BLOCKED, REDONE = CAUSES = ("waiting", "blocked", "redone")
 
 @dataclass
 class FailingPod:
-    """One pod of a workload, with everything that a recovery needs."""
+    """One pod of a workload, with everything that a recovery needs.
+
+    weight: what its seconds count: its GPUs, or one if no pod of the load holds any.
+    """
 
     index: int
     gpus: float = 0.0
@@ -39,6 +42,7 @@ class FailingPod:
     lost: Span = NEVER  # to a failure
     owner: str = ""  # uid
     disowned: Span = NEVER  # its owner was deleted
+    weight: float = 0.0
 
     @property
     def stop(self) -> float:
@@ -63,7 +67,7 @@ class FailingPod:
 
 @dataclass
 class Recovery:
-    """One failure and one workload that it hit. lost: GPU-seconds by cause."""
+    """One failure and one workload that it hit. lost: GPU-seconds by cause, or pod-seconds if no pod holds GPUs."""
 
     number: int
     kind: str

@@ -59,7 +59,9 @@ from .training_resumption import TrainingProgress, find_resumption, read_progres
 
 @dataclass
 class PointFailures:
-    """All failures of a point. injected: kind -> number. GPU-seconds of all pods of the load.
+    """All failures of a point. injected: kind -> number. held, useful: GPU-seconds of all pods of the load.
+
+    holds_gpus: whether any pod does; if none does, the seconds are those of pods.
 
     outages: those that hit the control plane. lives: pods of each workload. workers_away: when a worker cluster went
     away. wrongly_hit: workloads that no failure was aimed at, of which pods failed or were evicted after the first
@@ -71,6 +73,7 @@ class PointFailures:
     skipped: int = 0
     held: float = 0.0
     useful: float = 0.0
+    holds_gpus: bool = True
     end: float = 0.0
     notes: list[str] = field(default_factory=list)
     outages: list[Injection] = field(default_factory=list)
@@ -196,7 +199,9 @@ def join_failures(
     result.outages = [failure for failure in ledger.injections if failure.kind in OF_CONTROL_PLANE]
     result.workers_away = [failure.injected for failure in ledger.injections if failure.kind == WORKER_AWAY]
     of_workload = result.lives
+    result.holds_gpus = any(pod.gpus for pod in pods.values())
     for pod in pods.values():
+        pod.weight = pod.gpus if result.holds_gpus else 1.0
         of_workload.setdefault(pod.index, []).append(pod)
     for failure in ledger.injections:
         result.injected[failure.kind] = result.injected.get(failure.kind, 0) + 1

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Share the GPU-seconds of a workload that failures have hit: useful, or lost by one of three causes."""
+"""Share the GPU-seconds of a workload that failures have hit: useful, or lost by one of three causes.
+
+Where no pod of the load holds GPUs, they are pod-seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ class _GpuLevels:
             stop = min(pod.stop, end)
             for column, begin in enumerate((min(midpoint_of_span(pod.scheduled, inf), run), run)):
                 if begin < stop:
-                    changes[begin][column] += pod.gpus
-                    changes[stop][column] -= pod.gpus
+                    changes[begin][column] += pod.weight
+                    changes[stop][column] -= pod.weight
             if stop < end and not pod.broken:
-                changes[stop][2] += pod.gpus
+                changes[stop][2] += pod.weight
                 if pod.in_vain < end:
-                    changes[pod.in_vain][2] -= pod.gpus
+                    changes[pod.in_vain][2] -= pod.weight
         self._moments = sorted(changes)
         columns = zip(*(changes[moment] for moment in self._moments), strict=True)
         self._levels = list(zip(*map(accumulate, columns), strict=True))
@@ -80,7 +83,7 @@ def share_gpu_seconds(
                 counted.add(id(pod))
                 kept = recovery.resumption.kept if recovery.resumption is not None else nan
                 worked = _worked_since_checkpoint(pod, windows, end, checkpoint_every, kept)
-                recovery.lost[REDONE] += pod.gpus * worked
+                recovery.lost[REDONE] += pod.weight * worked
         useful -= recovery.lost[BLOCKED] + recovery.lost[REDONE]
     return held, useful
 

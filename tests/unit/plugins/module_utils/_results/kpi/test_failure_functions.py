@@ -102,9 +102,20 @@ def test_a_report_leads_with_the_lost_node() -> None:
     assert names[-1] == "time_to_recover_node_lost" and len(names) == 3
 
 
-def test_figures_without_gpus_or_hits_say_so() -> None:
+def test_pods_without_gpus_have_a_goodput_of_their_seconds_and_lose_no_gpu_seconds() -> None:
+    seen = [recovery(0, 40, "pod_killed")]
+    found = figures(PointFailures(seen, {"pod_killed": 1}, held=200, useful=150, end=400, holds_gpus=False))
+    assert found["goodput"]["value"] == 75 and found["goodput"]["note"] == "of pod-seconds: the pods hold no GPUs"
+    lost = [kpi for name, kpi in found.items() if name.startswith("gpu_seconds_lost")]
+    assert len(lost) == 4 and {(kpi["value"], kpi["note"]) for kpi in lost} == {(None, "the pods hold no GPUs")}
+    assert "; 75 % goodput at 9 failures an hour" in found["time_to_recover_pod_killed"]["answer"]["text"]
+    with_gpus = figures(PointFailures(seen, {"pod_killed": 1}, held=200, useful=150, end=400))
+    assert with_gpus["gpu_seconds_lost"]["value"] == 14 and "note" not in with_gpus["goodput"]
+
+
+def test_figures_without_pods_or_hits_say_so() -> None:
     found = figures(PointFailures([], {"gpu_lost": 1}, skipped=2, end=400))
-    assert found["goodput"]["value"] is None and "no GPUs" in found["goodput"]["note"]
+    assert found["goodput"]["value"] is None and found["goodput"]["note"] == "no pod was seen to have a node"
     assert found["failures_injected"]["note"] == "2 found nothing to fail"
     assert not any(name.startswith("time_to_recover") for name in found)
 

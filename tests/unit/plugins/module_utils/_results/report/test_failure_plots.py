@@ -23,19 +23,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from pytest import approx
 
 
-def pod(index: int, running: float, ended: float, end: str) -> FailingPod:
+def pod(index: int, running: float, ended: float, end: str, gpus: float = 2.0) -> FailingPod:
     """A pod that was scheduled a second before it ran."""
     before, when = (running - 1, running - 1), (running, running)
-    return FailingPod(index, 2.0, before, before, when, NEVER, (ended, ended), end)
+    return FailingPod(index, gpus, before, before, when, NEVER, (ended, ended), end)
 
 
-def failures() -> PointFailures:
+def failures(gpus: float = 2.0) -> PointFailures:
     """Two pods of workload 0, one of which is lost at 10 s; a pod of workload 1; an API server away from 20 to 30 s."""
     pods = {
-        "a": pod(0, 1, 15, "deleted"),
-        "b": pod(0, 1, 60, "succeeded"),
-        "a2": pod(0, 18, 60, "succeeded"),
-        "c": pod(1, 2, 50, "succeeded"),
+        "a": pod(0, 1, 15, "deleted", gpus),
+        "b": pod(0, 1, 60, "succeeded", gpus),
+        "a2": pod(0, 18, 60, "succeeded", gpus),
+        "c": pod(1, 2, 50, "succeeded", gpus),
     }
     rows = [
         {"type": "inject", "kind": "node_lost", "number": 0, "target": "n", "pods": [{"uid": "a"}]},
@@ -86,6 +86,15 @@ def test_the_parts_of_the_gpu_seconds_are_what_was_held(tmp_path: Path) -> None:
     assert sum(seconds.values()) == approx(held) == found.held
     # Until all run: one second of each pod but the replacement, whose second counts as waiting.
     assert seconds["starting"] == approx(6) and seconds["waiting"] == approx(16) and seconds["redone"] == approx(18)
+
+
+def test_of_pods_without_gpus_the_plot_shows_what_became_of_their_seconds() -> None:
+    with plot_canvas.plot_style_context():
+        with_gpus, without = (failure_plots.draw_gpu_seconds(point(failures(gpus)), "") for gpus in (2, 0))
+    assert with_gpus is not None and without is not None
+    assert without.title == with_gpus.title.replace("GPU-seconds", "pod-seconds") != with_gpus.title
+    assert without.columns == ["part", "pod_seconds", "share"]
+    assert [row[1] for row in without.rows] == [approx(row[1] / 2) for row in with_gpus.rows]
 
 
 @pytest.mark.parametrize("label", ["", "seed = 1", "workload_scale_tolerations[0].tolerationSeconds = 20, seed = 1"])

@@ -95,6 +95,20 @@ def test_each_stage_of_a_lost_node_and_its_costs() -> None:
     assert found.useful == approx(160 - 64 + 100)
 
 
+def test_the_seconds_of_pods_count_where_no_pod_of_the_load_holds_gpus() -> None:
+    def held_and_useful(gpus: float, other: float) -> tuple[bool, float, float]:
+        pods = {"a": pod(1, 66, "deleted", gpus=gpus), "b": pod(1, 161, "succeeded", gpus=gpus)}
+        pods |= {"a2": pod(75, 175, "succeeded", gpus=gpus), "other": pod(1, 101, "succeeded", index=1, gpus=other)}
+        found = join(inject(0, 11, ["a"]), pods, {0: 2, 1: 1}, ended={0: "succeeded", 1: "succeeded"})
+        (recovery,) = found.recoveries
+        assert recovery.gpus == gpus
+        return found.holds_gpus, found.held, found.useful
+
+    assert held_and_useful(0, 0) == (False, approx(336 + 101), approx(196 + 100)), "as with one GPU for each pod"
+    assert held_and_useful(1, 1) == (True, approx(336 + 101), approx(196 + 100))
+    assert held_and_useful(0, 2) == (True, approx(202), approx(200)), "beside pods with GPUs, others hold nothing"
+
+
 def test_a_workload_that_no_failure_was_aimed_at_is_wrongly_hit_if_its_pods_fail_or_are_evicted_later() -> None:
     evicted = pod(1, 66, "deleted", index=2)
     evicted.disrupted = at(65)
