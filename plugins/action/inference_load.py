@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 class ActionModule(ProgressAction):
     """Paths are relative to the working directory of the caller; traces are found as files of a role, too."""
 
-    PATHS = ("ca_file", "prompts_file")
+    PATHS = ("ca_file", "prompts_file", "tokenizer")
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Make paths absolute, and replace the name of a trace by its content."""

@@ -160,8 +160,9 @@ options:
         type: float
   prompt_tokens:
     description: >-
-      Words of each prompt, a number or a distribution (C(type), C(mean), C(sigma), C(low), C(high)). The words are
-      common, so that most tokenizers make a token of each. The tokens that the server counted are recorded.
+      Tokens of each prompt, a number or a distribution (C(type), C(mean), C(sigma), C(low), C(high)). They are counted
+      by O(tokenizer), without special tokens and those of a chat template. Without it prompts have so many words, which
+      are common, so that most tokenizers make a token of each. The tokens that the server counted are recorded.
     type: raw
     default: 128
   output_tokens:
@@ -178,12 +179,18 @@ options:
       - File with prompts that are used in turn. Each line is one, or a JSON object with C(prompt).
       - Not used with O(prompts).
     type: path
+  tokenizer:
+    description:
+      - The tokenizer of the models, C(tokenizer.json) of the library tokenizers, or a folder with it. Generated prompts
+        have exactly O(prompt_tokens) by it, and it counts the tokens of answers. Needs the Python package tokenizers.
+      - Without it, the tokens of answers are those that the server counts (C(usage)).
+    type: path
   turns:
     description: Requests of a conversation. Each contains the earlier ones and their answers.
     type: int
     default: 1
   shared_prefix_tokens:
-    description: Words with which the first prompt of every conversation begins, the same for all.
+    description: Tokens with which the first prompt of every conversation begins, the same for all, as O(prompt_tokens).
     type: int
     default: 0
   ignore_eos:

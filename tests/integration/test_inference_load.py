@@ -19,7 +19,9 @@ import pytest
 import servers as tls_servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan
 from model_servers import ModelServers
+from servers import tokenizers_importable
 
 OPEN = {"type": "constant", "rate": 200}
 CLOSED = {"count": 4, "think_time": 0, "duration": 0}
@@ -86,6 +88,29 @@ def test_the_form_of_the_stream_changes_nothing(servers: ModelServers, point: Pa
     for row, truth in join(servers, point, 30):
         expect_same(row, truth)
         assert row["reused"] is False or "close" not in faults
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_tokenizer_counts_prompts_and_answers(
+    servers: ModelServers, point: Path, tmp_path: Path, stream: bool
+) -> None:
+    """The server makes a token of each word: this tokenizer of the same kind needs neither usage nor single tokens."""
+    with tokenizers_importable():
+        import tokenizers
+
+        words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0}, unk_token="?"))
+        words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        words.save(str(tmp_path / "tokenizer.json"))
+        faults = {"X-Simulate": "no_usage,tokens_per_chunk=3"}
+        lengths = {"type": "uniform", "low": 5, "high": 30}
+        more = {"headers": faults, "prompt_tokens": lengths, "stream": stream, "shared_prefix_tokens": 7}
+        support.send(point, servers.urls, count=20, arrival=OPEN, output_tokens=10, tokenizer=str(tmp_path), **more)
+    plan = [row.parameters for row in workload_plan.read_complete_plan(point / "plan.jsonl").workloads]
+    for row, truth in join(servers, point, 20):
+        assert (row["output_tokens"], row["tokens_from"]) == (truth["output_tokens"], "tokenizer")
+        assert truth["output_tokens"] == 10 > row["chunks"] == (4 if stream else 1)
+        asked = plan[row["index"]]
+        assert truth["prompt_tokens"] == asked["prompt_tokens"] + asked["prefix_tokens"] and asked["prefix_tokens"] == 7
 
 
 @pytest.mark.parametrize("most", [1, 3])

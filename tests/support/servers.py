@@ -130,6 +130,19 @@ def mlflow_packages() -> Path:
 
 
 @contextlib.contextmanager
+def tokenizers_importable() -> Iterator[None]:
+    """Let this process import the library tokenizers, as if it were installed."""
+    packages = str(_tool().tokenizers() / "packages")
+    if not Path(packages).is_dir():
+        pytest.skip("no library tokenizers here (tools/fetch_test_servers.py tokenizers)")
+    sys.path.append(packages)
+    try:
+        yield
+    finally:
+        sys.path.remove(packages)
+
+
+@contextlib.contextmanager
 def mlflow(folder: Path) -> Iterator[str]:
     """Run an MLflow tracking server; yield its address. As Flask runs it: mlflow server starts three processes."""
     port = free_port()

@@ -218,9 +218,10 @@ LOAD: dict[str, dict[str, Any]] = {
                     "attempts": COUNT,
                     "retry_after": {"type": ["number", "null"]},
                     "asked_tokens": COUNT,
-                    # as the server counted them; null: unknown
+                    # as the server counted them, output_tokens by tokens_from; null: unknown
                     **dict.fromkeys(("prompt_tokens", "output_tokens", "cached_tokens"), {"type": ["integer", "null"]}),
-                    "tokens_from": {"enum": ["usage", "chunks"]},
+                    # who counted output_tokens: our tokenizer, the server, or nobody, so that it is that of chunks
+                    "tokens_from": {"enum": ["tokenizer", "usage", "chunks"]},
                     "chunks": COUNT,  # pieces with text
                     # microseconds from the first piece with text to each further one
                     "times": {"type": "array", "items": COUNT},

@@ -73,7 +73,8 @@ class InferenceLoad:
         self.spec = spec
         self.step = step
         self.progress = progress
-        texts = PromptTexts(spec.seed, f"{spec.run} {spec.point}", spec.shared_prefix_tokens, spec.prompts)
+        load = f"{spec.run} {spec.point}"
+        texts = PromptTexts(spec.seed, load, spec.shared_prefix_tokens, spec.prompts, spec.word_costs)
         extra = {**({"ignore_eos": True} if spec.ignore_eos else {}), **spec.body}
         self.bodies = RequestBodies(spec.api, spec.streamed, texts, spec.prompt_tokens, spec.seed, spec.headers, extra)
         self.requests = LoadRequests(spec, self.bodies)

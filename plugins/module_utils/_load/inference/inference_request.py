@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,8 @@ class InferenceRequest:
     """A request. Moments in nanoseconds of the monotonic clock, 0: not yet.
 
     asked: tokens of the answer that are asked for. closed_stream: number of the stream of a closed loop. refusals: how
-    often it was sent again because the server had refused it. last_turn: whether no turn follows.
+    often it was sent again because the server had refused it. last_turn: whether no turn follows. count: counts the
+    tokens of its answer.
     """
 
     index: int
@@ -39,6 +41,7 @@ class InferenceRequest:
     closed_stream: int | None = None
     streamed: bool = True
     keep_text: bool = False
+    count: Callable[[str], int] | None = None
     server: int = 0
     attempts: int = 0
     refusals: int = 0
@@ -65,7 +68,8 @@ class InferenceRequest:
         self.attempts += 1
         self.sent = self.sent or now
         self.headers = 0
-        self.http, self.events, self.answer, self.body = HttpAnswer(), None, StreamedResponse(self.keep_text), []
+        self.http, self.events, self.body = HttpAnswer(), None, []
+        self.answer = StreamedResponse(self.keep_text, self.count)
 
     def take(self, data: bytes, moment: int, lag: int) -> None:
         """Take received bytes. Raises BrokenAnswer."""
@@ -168,7 +172,7 @@ class InferenceRequest:
             "prompt_tokens": answer.prompt,
             "output_tokens": answer.tokens,
             "cached_tokens": answer.cached,
-            "tokens_from": "usage" if answer.completion is not None else "chunks",
+            "tokens_from": answer.tokens_from,
             "chunks": len(times),
             "times": [(moment - first) // MICROSECOND for moment in times[1:]],
             "shared": self.shared,

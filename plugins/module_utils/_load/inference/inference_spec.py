@@ -19,9 +19,10 @@ from ..plan.arrivals import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_optio
 from ..plan.random_draws import draw_number_for_workload
 from .capacity_search_schedule import LIMITS, SearchSpec
 from .replica_polling import ReplicaPollingSpec
-from .request_bodies import CHAT, COMPLETIONS
+from .request_bodies import CHAT, COMPLETIONS, WORDS
 from .request_connection import split_url
 from .request_engine import EngineLimits
+from .tokenizer import TextTokenizer, WordCosts
 
 #: Most tokens of a prompt or an answer, most streams, and most clients.
 _MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64
@@ -69,6 +70,7 @@ SPEC: dict[str, Any] = {
     "output_tokens": {"type": "raw", "default": 128, "no_log": False},
     "prompts": {"type": "list", "elements": "str", "default": []},
     "prompts_file": {"type": "path"},
+    "tokenizer": {"type": "path", "no_log": False},
     "turns": {"type": "int", "default": 1},
     "shared_prefix_tokens": {"type": "int", "default": 0, "no_log": False},
     "ignore_eos": {"type": "bool", "default": True},
@@ -167,6 +169,8 @@ class InferenceSpec:
     limits: EngineLimits
     clients: int = 1
     pods: ReplicaPollingSpec | None = None
+    tokenizer: TextTokenizer | None = None
+    word_costs: WordCosts | None = None
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
@@ -218,6 +222,8 @@ class InferenceSpec:
             f" (serving_clients), so with a count some would end before others: {nearest} is the nearest number"
         )
         _require(not count or number % clients == 0, "streams", uneven)
+        tokenizer = TextTokenizer.from_path(params["tokenizer"]) if params.get("tokenizer") else None
+        prompts = params["prompts"] or _read_prompts(params.get("prompts_file") or "")
         weights = [(model["name"], float(model.get("weight", 1))) for model in params["models"]]
         _require(all(weight > 0 for _name, weight in weights), "models", "models: each weight must be above 0")
         return cls(
@@ -238,7 +244,7 @@ class InferenceSpec:
             duration=duration,
             prompt_tokens=_checked_distribution("prompt_tokens", params["prompt_tokens"], 1, _MOST_TOKENS),
             output_tokens=_checked_distribution("output_tokens", params["output_tokens"], 1, _MOST_TOKENS),
-            prompts=params["prompts"] or _read_prompts(params.get("prompts_file") or ""),
+            prompts=prompts,
             turns=turns,
             shared_prefix_tokens=params["shared_prefix_tokens"],
             ignore_eos=params["ignore_eos"],
@@ -256,6 +262,8 @@ class InferenceSpec:
             ),
             clients=clients,
             pods=ReplicaPollingSpec(**params["pods"]) if params.get("pods") else None,
+            tokenizer=tokenizer,
+            word_costs=WordCosts(WORDS, tokenizer) if tokenizer and not prompts else None,
         )
 
 

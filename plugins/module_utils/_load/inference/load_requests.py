@@ -69,7 +69,7 @@ class LoadRequests:
                     "output_tokens": token_count(index, spec.output_tokens, spec.seed, "output"),
                     "conversation": conversation,
                     "turn": turn,
-                    "prefix_tokens": spec.shared_prefix_tokens,
+                    "prefix_tokens": self.bodies.shared_tokens,
                 }
                 name, model = workload_name(spec.run, spec.point, index), self._model_of(conversation)
                 rows.append(PlannedWorkload(index, name, None if turn else offset, model, parameters))
@@ -108,6 +108,7 @@ class LoadRequests:
             last_turn=turn == spec.turns - 1,
             streamed=spec.streamed,
             keep_text=spec.turns > 1,
+            count=spec.tokenizer.count if spec.tokenizer else None,
         )
 
     def make_warm_up_request(self, number: int, due: int) -> InferenceRequest:

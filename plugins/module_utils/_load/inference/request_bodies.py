@@ -3,21 +3,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What requests ask: prompts, whose lengths depend only on seed and index, and the bytes of each request.
 
-A prompt consists of common English words, each a token in most vocabularies. The server's ``usage`` says how many
-tokens it counted.
+A prompt consists of common English words. With a tokenizer it has exactly the planned tokens. Without one, each word
+counts as a token, as in most vocabularies, and the server's ``usage`` says how many tokens it counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import accumulate
 from typing import Any
 
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
 from .inference_request import SUCCEEDED, InferenceRequest
 from .request_connection import InferenceServer
+from .tokenizer import WordCosts
 
 CHAT, COMPLETIONS = "chat", "completions"
 PATHS = {CHAT: "/v1/chat/completions", COMPLETIONS: "/v1/completions"}
@@ -39,43 +42,68 @@ _TEXT_WORDS = 1 << 14
 
 
 class PromptTexts:
-    """Texts of any number of words, by index. Those of two indices differ in their first words.
+    """Texts of any number of tokens, by index. Those of two indices differ in their first words.
 
     Those of two loads differ too, so that no load finds what an earlier one left in the prefix caches of the servers.
+
+    Attributes:
+        shared_tokens: Tokens that all texts begin with.
     """
 
-    def __init__(self, seed: int, load: str, shared: int = 0, given: Sequence[str] = ()) -> None:
+    def __init__(
+        self, seed: int, load: str, shared: int = 0, given: Sequence[str] = (), costs: WordCosts | None = None
+    ) -> None:
         """Draw the words that texts are cut from.
 
         Args:
             seed: Of the texts.
             load: Name of the load, which all its sessions share.
-            shared: Words that all texts begin with.
+            shared: Tokens that all texts begin with.
             given: Texts that are used in turn instead, the same in every load.
+            costs: Tokens of the words; without them, each has one.
         """
         self._given = given
         seed = int.from_bytes(hashlib.sha256(f"{seed} {load}".encode()).digest()[:8], "big")
         words = [WORDS[int(uniform_number_by_index(i, seed, "text") * len(WORDS))] for i in range(_TEXT_WORDS)]
         self._words = words + words
         self._seed = seed
-        self._shared = self._cut(0, shared) if shared else ""
+        self._costs = costs or WordCosts(WORDS)
+        self._sums = list(accumulate((self._costs.of([word], begins=False) for word in self._words), initial=0))
+        self.shared_tokens = self.possible(shared) if shared else 0
+        self._shared = self._cut(words[:1], 1, self.shared_tokens, begins=True) if shared else ""
 
-    def _cut(self, place: int, count: int) -> str:
-        rounds, rest = divmod(count, _TEXT_WORDS)
-        words = self._words[place : place + rest]
-        return " ".join(self._words[:_TEXT_WORDS] * rounds + words if rounds else words)
+    def possible(self, count: int) -> int:
+        """Return the number of tokens of a text for which ``count`` are planned: very few are not always possible."""
+        return max(count, self._costs.least)
 
-    def text(self, index: int, words: int, first: bool = True) -> str:
-        """Return a prompt: ``words`` words, and before them, in a ``first`` turn, those that all share."""
+    def _cut(self, head: Sequence[str], place: int, count: int, begins: bool) -> str:
+        """Return a text with ``count`` tokens: words of ``head``, and those from a place on.
+
+        begins: whether nothing is before it.
+        """
+        costs, sums = self._costs, self._sums
+        while head and 0 != count - costs.of(head, begins) < costs.least:
+            head = head[1:]
+        if not head:
+            return " ".join(costs.completion(count, begins) or ())
+        rest = count - costs.of(head, begins)
+        rounds = max(0, (rest - costs.least) // sums[_TEXT_WORDS])
+        rest -= rounds * sums[_TEXT_WORDS]
+        end = bisect_right(sums, sums[place] + rest) - 1
+        while (last := costs.completion(rest - sums[end] + sums[place], begins=False)) is None:
+            end -= 1
+        return " ".join([*head, *self._words[:_TEXT_WORDS] * rounds, *self._words[place:end], *last])
+
+    def text(self, index: int, count: int, first: bool = True) -> str:
+        """Return a prompt: ``count`` tokens, and before them, in a ``first`` turn, those that all share."""
         if self._given:
             return self._given[index % len(self._given)]
         # Three words are the index, as digits: 2,097,152 different beginnings.
-        digits = [WORDS[index >> shift & 127] for shift in (14, 7, 0)][-max(words, 1) :]
+        digits = [WORDS[index >> shift & 127] for shift in (14, 7, 0)]
         place = int(uniform_number_by_index(index, self._seed, "place") * _TEXT_WORDS)
-        own = " ".join(digits)
-        if words > len(digits):
-            own += " " + self._cut(place, words - len(digits))
-        return f"{self._shared} {own}" if self._shared and first else own
+        shared = self._shared if first else ""
+        own = self._cut(digits, place, self.possible(count), begins=not shared)
+        return f"{shared} {own}" if shared else own
 
 
 def token_count(index: int, spec: Any, seed: int, what: str) -> int:
@@ -104,7 +132,7 @@ class RequestBodies:
             api: CHAT or COMPLETIONS.
             streamed: Whether streams are asked for.
             texts: The texts of prompts.
-            lengths: Words of a prompt, a number or a distribution.
+            lengths: Tokens of a prompt, a number or a distribution.
             seed: Of the lengths.
             headers: Of every request, credentials included.
             extra: Further keys of every body.
@@ -124,6 +152,11 @@ class RequestBodies:
         """Whether requests carry credentials."""
         return "authorization:" in self._head.lower()
 
+    @property
+    def shared_tokens(self) -> int:
+        """The number of tokens that all conversations begin with."""
+        return self._texts.shared_tokens
+
     def without_headers(self) -> RequestBodies:
         """Return the same bodies without headers and credentials, for servers that these were not given for."""
         other = copy(self)
@@ -131,8 +164,8 @@ class RequestBodies:
         return other
 
     def prompt_length(self, index: int) -> int:
-        """Return the planned number of words of a prompt, without those that all share."""
-        return token_count(index, self._lengths, self._seed, "prompt")
+        """Return the planned number of tokens of a prompt, without those that all share."""
+        return self._texts.possible(token_count(index, self._lengths, self._seed, "prompt"))
 
     def encode(self, request: InferenceRequest, server: InferenceServer) -> bytes:
         """Return the bytes of a request."""

@@ -356,6 +356,7 @@ class RequestEngine:
     def _record(self, request: InferenceRequest) -> None:
         del self.open[request]
         self.outcomes[request.outcome] += 1
+        request.answer.count_tokens()
         self.tokens += request.answer.tokens or 0
         self._rows.append(files.encode(request.record(self._clock)))
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
@@ -40,13 +41,15 @@ class StreamedResponse:
     """An answer as it arrives. Moments in nanoseconds of the monotonic clock.
 
     times: of each event that has text. sizes: tokens of each, as far as the server says so. ``text``: None if it is not
-    kept.
+    kept. counted: tokens of the text by ``count``, after ``count_tokens``.
     """
 
     __slots__ = (
+        "_count",
         "_tokens",
         "cached",
         "completion",
+        "counted",
         "done",
         "error",
         "finish_reason",
@@ -56,10 +59,12 @@ class StreamedResponse:
         "times",
     )
 
-    def __init__(self, keep_text: bool = False) -> None:
+    def __init__(self, keep_text: bool = False, count: Callable[[str], int] | None = None) -> None:
         self.times: list[int] = []
         self.sizes: list[int] = []
-        self.text: list[str] | None = [] if keep_text else None
+        self._count = count
+        self.counted: int | None = None
+        self.text: list[str] | None = [] if keep_text or count else None
         self.prompt: int | None = None
         self.completion: int | None = None
         self.cached: int | None = None
@@ -113,10 +118,24 @@ class StreamedResponse:
         details = usage.get("prompt_tokens_details") or {}
         self.cached = _count(details.get("cached_tokens"), self.cached)
 
+    def count_tokens(self) -> None:
+        """Count the tokens of an answer that has ended, unless there is no tokenizer or it has more than text."""
+        if self._count is not None and self.text is not None and len(self.text) == len(self.times) > 0:
+            self.counted = self._count("".join(self.text))
+
     @property
     def tokens(self) -> int | None:
-        """Number of tokens of the answer: what the server says, else one for each event with text."""
+        """Number of tokens of the answer: as we counted, else as the server says, else one for each event with text."""
+        if self.counted is not None:
+            return self.counted
         return self.completion if self.completion is not None else len(self.times) or None
+
+    @property
+    def tokens_from(self) -> str:
+        """Who counted the tokens."""
+        if self.counted is not None:
+            return "tokenizer"
+        return "usage" if self.completion is not None else "chunks"
 
     @property
     def chunk_tokens(self) -> list[int] | None:

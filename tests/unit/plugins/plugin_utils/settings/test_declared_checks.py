@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,17 @@ def test_prompts_and_arrivals_are_read_from_files_before_a_run(tmp_path: Path) -
     prompts.write_text('{"promt": "x"}\n', encoding="utf-8")
     words = f"serving_prompts_file: {prompts}, line 1: not a JSON object with prompt"
     check_serving({"serving_prompts_file": str(prompts)}, words)
+
+
+def test_a_tokenizer_that_can_not_be_used_is_refused_before_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = f"serving_tokenizer: folder {tmp_path} has no tokenizer.json"
+    check_serving({"serving_tokenizer": str(tmp_path)}, empty)
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    missing = "serving_tokenizer: the Python package tokenizers is required for it and is not installed: pip install"
+    check_serving({"serving_tokenizer": str(tmp_path)}, missing)
 
 
 WORKLOAD = phase_preconditions.ROOT / "roles" / "workload"
