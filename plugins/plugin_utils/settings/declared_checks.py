@@ -6,7 +6,8 @@
 A role declares checks of its settings in meta/checks.yml. An entry is one of these; ``setting`` names the setting that
 an error is about:
 
-- ``keys``, ``what``: each key of the setting, or of its elements, must be one of ``keys`` (any, if there are none)
+- ``keys``, ``what``: each key of the setting, or of its elements, must be one of ``keys`` (any, if there are none).
+  ``numbers``: those of them whose values are numbers
 - ``one_of``: what the setting may be
 - ``node_levels``: levels of the topology of simulated nodes, which must fit into each other
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
@@ -17,6 +18,7 @@ an error is about:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,7 @@ def _problems_found_by_checks(
             if problem := load_setting_checks.problem_of_failures(entry, settings, render):
                 yield problem
         elif "keys" in entry:
-            yield from _unknown_keys(render(entry, settings)[0], settings)
+            yield from _unfit_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
             value = "empty" if settings[name] == "" else secret_entries.mask_setting(name, settings[name])
@@ -94,11 +96,22 @@ def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: 
         return False  # they are evaluated one by one; one before may hold
 
 
-def _unknown_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
+def _unfit_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the keys that are unknown, and those with a value that is no number although it has to be one."""
     name, known = entry["setting"], entry["keys"]
     value = settings[name] if known else []
-    keys = [key for element in value for key in element] if isinstance(value, list) else value
-    for key in keys:
-        if key not in known:
-            kind, of, owner = entry["what"].partition(" of ")
-            yield name, f"{name}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}"
+    elements = value if isinstance(value, list) else [value]
+    for element in elements:
+        for key in element:
+            if key not in known:
+                kind, of, owner = entry["what"].partition(" of ")
+                yield name, f"{name}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}"
+            elif key in entry.get("numbers", ()) and element[key] is not None and not _is_number(element[key]):
+                yield name, f"{name}: {key} is '{element[key]}', it must be a number"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False

@@ -67,6 +67,10 @@ QUEUES: dict[str, Any] = {
         ({"scheduler_queues": [{"name": "a", "within": "c"}]}, "within names a queue"),
         ({"scheduler_jobs": [{"name": "gang", "queue": "c"}]}, "queue is the name of one of scheduler_queues"),
         ({"scheduler_jobs": [{"name": "gang", "priority": "c"}]}, "priority is the name of one of"),
+        ({"scheduler_jobs": [{"name": "gang", "pods": "four"}]}, "pods is 'four', it must be a number"),
+        ({"scheduler_jobs": [{"name": "gang", "gpus": True}]}, "gpus is 'True', it must be a number"),
+        ({"scheduler_queues": [{"name": "a", "weight": [1]}]}, "weight is '[1]', it must be a number"),
+        ({"scheduler_priorities": [{"name": "high", "value": "nan"}]}, "value is 'nan', it must be a number"),
     ],
 )
 def test_queues_and_jobs_that_do_not_fit_are_refused_before_the_run(
@@ -84,6 +88,24 @@ def test_an_objective_without_a_share_is_permitted(tmp_path: Path) -> None:
     checks = [check for check in checks if check.get("setting") == "serving_slo"]
     assert problem(tmp_path, checks, serving_slo={"ttft": 0.2, "share": None}) is None
     assert problem(tmp_path, checks, serving_slo={"ttft": 0.2, "share": 95.0})
+
+
+@pytest.mark.parametrize("limit", ["ttft", "tpot", "stall"])
+def test_an_objective_in_milliseconds_is_refused(limit: str, tmp_path: Path) -> None:
+    checks = declared_checks.read_checks(ROOT / "roles" / "serving" / "meta" / "checks.yml")
+    checks = [check for check in checks if check.get("setting") == "serving_slo"]
+    found = problem(tmp_path, checks, serving_slo={limit: 100.0})
+    assert found and "in seconds, so 200 ms are 0.2" in found[1]
+    assert problem(tmp_path, checks, serving_slo={limit: 5.0}) is None
+
+
+def test_a_missing_checkout_is_named_by_its_own_setting(tmp_path: Path) -> None:
+    checks = declared_checks.read_checks(ROOT / "roles" / "scheduler" / "meta" / "checks.yml")
+    checks = [check for check in checks if check.get("setting") == "scheduler_checkout"]
+    settings = {"rehearsal_sources": {"kueue": "@HEAD"}, "scheduler_checkout_base": "HEAD"}
+    found = problem(tmp_path, checks, scheduler_checkout=str(tmp_path / "nowhere"), **settings)
+    assert found and found[0] == "scheduler_checkout" and "no such folder" in found[1]
+    assert problem(tmp_path, checks, scheduler_checkout=str(tmp_path), **settings) is None
 
 
 @pytest.mark.parametrize("check", [REFUSED, {"more": "{{ mine }}"}], ids=["own", "of a setting"])
