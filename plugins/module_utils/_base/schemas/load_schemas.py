@@ -233,7 +233,8 @@ LOAD: dict[str, dict[str, Any]] = {
                     "server": COUNT,  # number of the URL
                     "lag_us": COUNT,  # from the arrival of the first piece to its reading
                 },
-                {"chunk_tokens": {"type": "array", "items": {"type": "integer"}}},
+                # usage_tokens: of the answer as the server counted them, if our tokenizer did too
+                {"chunk_tokens": {"type": "array", "items": {"type": "integer"}}, "usage_tokens": COUNT},
             ),
             # cpu: of the client; wall: of the load; seconds. lag: from the arrival of bytes to their reading.
             "end": object_schema(

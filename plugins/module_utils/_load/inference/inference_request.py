@@ -186,4 +186,6 @@ class InferenceRequest:
         sizes = answer.chunk_tokens
         if sizes is not None:
             line["chunk_tokens"] = sizes
+        if answer.counted is not None and answer.completion is not None:
+            line["usage_tokens"] = answer.completion
         return line

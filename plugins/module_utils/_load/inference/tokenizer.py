@@ -52,6 +52,10 @@ class TextTokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # halves of a character, as events of JSON may contain them
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return len(self._implementation.encode(text, add_special_tokens=False).ids)
 
 

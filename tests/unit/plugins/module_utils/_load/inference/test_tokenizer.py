@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
@@ -170,9 +171,21 @@ def answered(tokenizer: TextTokenizer, *deltas: dict[str, Any]) -> InferenceRequ
 
 
 def test_the_tokens_of_an_answer_are_those_of_its_whole_text(tokenizer: TextTokenizer) -> None:
-    answer = answered(tokenizer, {"content": "the qu"}, {"content": "estion of"}, {"reasoning": " time"}).answer
-    assert (answer.tokens, answer.tokens_from) == (tokenizer.count("the question of time"), "tokenizer")
-    assert answer.tokens != 99 and len(answer.times) == 3
+    request = answered(tokenizer, {"content": "the qu"}, {"content": "estion of"}, {"reasoning": " time"})
+    row = request.record(MonotonicWallClock(1000.0, 0.0))
+    assert (row["output_tokens"], row["tokens_from"]) == (tokenizer.count("the question of time"), "tokenizer")
+    assert row["output_tokens"] != row["usage_tokens"] == 99 and row["chunks"] == 3
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [(("a \ud83d", "\ude00"), "a \N{GRINNING FACE}"), (("a \ud83d", "b"), "a \N{REPLACEMENT CHARACTER}b")],
+)
+def test_a_character_in_two_events_or_half_of_one_is_counted(
+    tokenizer: TextTokenizer, pieces: tuple[str, str], text: str
+) -> None:
+    answer = answered(tokenizer, *({"content": piece} for piece in pieces)).answer
+    assert (answer.tokens, answer.tokens_from) == (tokenizer.count(text), "tokenizer")
 
 
 def test_an_answer_with_more_than_text_has_the_tokens_that_the_server_counted(tokenizer: TextTokenizer) -> None:
