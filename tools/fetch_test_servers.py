@@ -156,7 +156,7 @@ def get_built(name: str) -> bool:
 
     part = component_spec.load_component(SOURCES / name)
     try:
-        component_binaries.ensure_programs([part], existing_programs.ProgramSources(seatrial_cache()), say)
+        component_binaries.provide_component_programs([part], existing_programs.ProgramSources(seatrial_cache()), say)
     except SeatrialError as error:
         say(f"tests that need {name} are not run: {error}")
         return False
@@ -172,7 +172,9 @@ def built(name: str) -> Path | None:
     )
 
     part = component_spec.load_component(SOURCES / name)
-    found = existing_programs.read_entry(part, existing_programs.component_cache_folder(part, seatrial_cache()))
+    found = existing_programs.read_cached_programs(
+        part, existing_programs.component_cache_folder(part, seatrial_cache())
+    )
     return found.paths[name] if found else None
 
 

@@ -147,7 +147,8 @@ def pages() -> dict[Path, str]:
 def published_schemas() -> dict[Path, str]:
     """Path → content of the schemas that the built collection contains; they are not in the repository."""
     return {
-        DOCS / "schemas" / f"{name.replace('/', '-')}.json": json.dumps(schema_catalogue.schema(name), indent=2) + "\n"
+        DOCS / "schemas" / f"{name.replace('/', '-')}.json": json.dumps(schema_catalogue.schema_by_name(name), indent=2)
+        + "\n"
         for name in schema_catalogue.PUBLISHED
     }
 

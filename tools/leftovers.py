@@ -146,7 +146,7 @@ def remove(data_dir: Path, name: str) -> None:
 
     given: dict[str, Any] = {"data_dir": str(data_dir), "cache_dir": "", "force": True}
     components = str(ROOT / "roles" / "rehearsal" / "files" / "components")
-    cluster_lifecycle.absent(
+    cluster_lifecycle.remove_instance(
         cluster_lifecycle.RehearsalOptions(name=name, components_dir=components, **given), lambda _line: None
     )
 

@@ -36,8 +36,8 @@ def pins_of(component: component_selection.RehearsalComponent) -> dict[str, str]
         for program in component.build.binaries:
             for processor in PROCESSORS:
                 url = binary_download.binary_url(published.url, release, program, processor)
-                sums = binary_download.sums_url(published, release, program, processor)
-                text = binary_download.download_text(sums, binary_download.ANSWER_TIMEOUT)
+                sums = binary_download.checksum_file_url(published, release, program, processor)
+                text = binary_download.download_text_file(sums, binary_download.ANSWER_TIMEOUT)
                 pins[url] = binary_download.find_file_checksum(url.rpartition("/")[2], text, sums)
     return pins
 
@@ -45,7 +45,7 @@ def pins_of(component: component_selection.RehearsalComponent) -> dict[str, str]
 def main(folder: Path = COMPONENTS) -> int:
     """Write the checksums of all components; a component whose publisher fails keeps its own."""
     failed = 0
-    for name, component in component_selection.load_all(folder).items():
+    for name, component in component_selection.load_all_components(folder).items():
         if component.build.published is None:
             continue
         try:

@@ -68,7 +68,7 @@ def real_node_lacks() -> str:
         unpack_packages as packages,
     )
 
-    if os.geteuid() != 0 or not packages.has_apt():
+    if os.geteuid() != 0 or not packages.is_apt_available():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"
     try:
         rehearsal_options.check_real_node([NODE])
@@ -92,7 +92,7 @@ def missing(names: Collection[str]) -> bool:
         existing_programs,
     )
 
-    chosen = component_selection.select_required_components(component_selection.load_all(FOLDER), names)
+    chosen = component_selection.select_required_components(component_selection.load_all_components(FOLDER), names)
     return bool(
         existing_programs.components_without_programs(chosen, existing_programs.ProgramSources(seatrial_cache()))
     )

@@ -61,7 +61,7 @@ def mirror() -> list[str]:
     )
 
     try:
-        return [packages.archive_url()]
+        return [packages.debian_archive_url()]
     except SeatrialError:
         return []
 

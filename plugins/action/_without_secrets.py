@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import read_optional
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import read_document_if_exists
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
@@ -29,16 +29,16 @@ class ActionModule(ProgressAction):
         """Add the values of all secret settings and the kubeconfigs of the run, for the scan for secrets."""
         given = str(arguments.get("run_dir") or task_vars.get("run_dir") or "")
         top = Path(given).expanduser()
-        record = read_optional(top / "run.yml") if given else {}
+        record = read_document_if_exists(top / "run.yml") if given else {}
         role = project_role.find_role(str(record.get("role") or record.get("project") or ""))
         known = {
             name: value
             for name in settings_catalogue.load_catalogue(project_role.ROOT, role).secrets
             if (value := read_secret_settings.read_secret(name, task_vars, os.environ, self._templar.template))
         }
-        clusters = (read_optional(top / "cluster.yml").get("clusters") or {}).values() if given else ()
+        clusters = (read_document_if_exists(top / "cluster.yml").get("clusters") or {}).values() if given else ()
         paths = [cluster["kubeconfig"] for cluster in clusters if cluster.get("kubeconfig")]
-        secrets = {**known, **secret_entries.kept_values(), **(arguments.get("secrets") or {})}
+        secrets = {**known, **secret_entries.kept_secret_entries(), **(arguments.get("secrets") or {})}
         return {**arguments, "secrets": secrets, "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])]}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -11,10 +11,7 @@ from typing import Any
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
-    cluster_selection,
-    run_cluster_records,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings, settings_catalogue
@@ -36,20 +33,20 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         known = settings_catalogue.load_catalogue(ROOT)
         extra = load_extra_vars(self._loader)
-        settings = cluster_settings.current_settings(known, task_vars, self._templar.template, extra)
+        settings = cluster_settings.cluster_settings_of_play(known, task_vars, self._templar.template, extra)
         everyone = cluster_settings.inventory_values(run_dir)
         chosen_targets = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
-        initial = cluster_settings.initial_records(chosen_targets, arguments["run_id"])
-        StepDirectory(arguments["step_dir"]).log(cluster_selection.format_cluster_targets(chosen_targets))
-        clusters = run_cluster_records.read_cluster_records(run_dir)
+        initial = cluster_settings.records_before_acquisition(chosen_targets, arguments["run_id"])
+        StepDirectory(arguments["step_dir"]).log(clusters_of_run.format_cluster_targets(chosen_targets))
+        clusters = clusters_of_run.read_cluster_records(run_dir)
         for target in chosen_targets:
             provider_by_name(target.provider).refuse_unfinished(clusters.get(target.hosts[0], {}), run_dir)
         changed = False
         for target, values in [] if self._task.check_mode else zip(chosen_targets, initial, strict=True):
-            clusters, wrote = run_cluster_records.record_cluster_being_acquired(run_dir, target.hosts, values)
+            clusters, wrote = clusters_of_run.record_cluster_being_acquired(run_dir, target.hosts, values)
             changed = changed or wrote
         targets = [
-            cluster_settings.target_module_result(target, values, clusters.get(target.hosts[0], {}))
+            cluster_settings.result_of_cluster_targets(target, values, clusters.get(target.hosts[0], {}))
             for target, values in zip(chosen_targets, initial, strict=True)
         ]
         return {"changed": changed, "targets": targets, "clusters": clusters}

@@ -12,7 +12,10 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_requirements, settings_context
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    cluster_requirements,
+    settings_from_ansible,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import absolute_path
 
 
@@ -53,5 +56,5 @@ class ActionModule(InPlaceAction):
         needs = cluster_requirements.requirements_to_check(documents, run, phases, self._find_needle, project)
         paths = {name: absolute_path(params[name]) for name in ("kubeconfig", "rbac_file")}
         needs.update({"nodes": []} if params.get("nodes_made") else {})
-        requirements = settings_context.raw_variable_value({**needs, "others": not directory})
+        requirements = settings_from_ansible.raw_variable_value({**needs, "others": not directory})
         return {**params, **paths, "phases": phases, "requirements": requirements}

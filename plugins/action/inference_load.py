@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 
 
 class ActionModule(ProgressAction):
@@ -21,5 +21,5 @@ class ActionModule(ProgressAction):
         arguments = super().prepare(arguments, task_vars)
         if not arguments.get("arrival"):
             return arguments
-        find = workload_files.find_also_in_cwd(self._find_needle)
-        return {**arguments, "arrival": workload_files.arrival_with_trace(arguments["arrival"], find)}
+        find = read_workload_files.find_also_in_cwd(self._find_needle)
+        return {**arguments, "arrival": read_workload_files.arrival_with_trace(arguments["arrival"], find)}

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     schedule_keywords,
     settings_layers,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 
 class ActionModule(SeatrialAction):

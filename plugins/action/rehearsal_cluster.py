@@ -30,7 +30,7 @@ class ActionModule(ProgressAction):
         params = super().prepare(arguments, task_vars)
         folder = params.get("components_dir") or str(project_role.COMPONENTS)
         if isinstance(params.get("components"), list):
-            places = workload_kinds.places_of_task(task_vars, self._templar.template)
+            places = workload_kinds.kind_folders_of_task(task_vars, self._templar.template)
             providing = params.get("state", "present") in self.PROVIDING
             names = [*params["components"], *(self._components_of_kinds(task_vars) if providing else ())]
             params["components"] = workload_kinds.components_with_kind_folders(names, Path(folder), places)

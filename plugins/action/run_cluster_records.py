@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters, run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run, identify_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
@@ -35,20 +35,20 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return all records, each cluster once, and a line for each that has an identity."""
         run_dir = arguments["run_dir"]
-        clusters, changed = run_cluster_records.read_cluster_records(run_dir), False
+        clusters, changed = clusters_of_run.read_cluster_records(run_dir), False
         if arguments["named"] and not self._task.check_mode:
             stored = cluster_metadata_store.read_cluster_entry(arguments["store"], arguments["named"])
-            clusters, changed = run_cluster_records.take_over(run_dir, stored)
+            clusters, changed = clusters_of_run.record_cluster_taken_over(run_dir, stored)
         if arguments["hosts"] and not self._task.check_mode:
             values = files.to_plain_types(arguments["values"])
-            clusters, changed = run_cluster_records.update_host_records(run_dir, arguments["hosts"], values)
+            clusters, changed = clusters_of_run.update_host_records(run_dir, arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
             access = access_of_session(run_dir, task_vars, load_extra_vars(self._loader), self._templar.template)
-            clusters, changed = run_cluster_records.replace_access(run_dir, access, Display().warning)
+            clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
         if arguments["identify"]:
             display, check_mode = Display().display, bool(self._task.check_mode)
             clusters, changed = identify_clusters.record_cluster_identities(arguments, display, check_mode)
-        distinct = run_cluster_records.distinct_clusters_with_hosts(clusters)
+        distinct = clusters_of_run.distinct_clusters_with_hosts(clusters)
         identified = [entry for entry in distinct if entry["record"].get("version")]
         lines = [format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
@@ -56,5 +56,5 @@ class ActionModule(SeatrialAction):
         if changed:
             states = (f"{' and '.join(entry['hosts'])}: {entry['record']['state']}" for entry in distinct)
             StepDirectory(arguments["step_dir"]).log("; ".join([*states, *lines]))
-        operators = run_cluster_records.installs_operators(run_dir)
+        operators = clusters_of_run.installs_operators(run_dir)
         return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines, "operators": operators}

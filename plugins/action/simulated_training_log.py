@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import simulated_training_logs
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
 
@@ -30,15 +30,15 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Write the log, if it has a path, and return run time and figures."""
         pods, gpus = arguments["pods"], arguments["gpus"]
-        training = training_simulation.simulate_training_job(
+        training = simulated_training_logs.simulate_training_job(
             arguments["run_seconds"], pods, gpus, arguments["hyper_parameters"]
         )
         changed = False
         if arguments["path"] and not self._task.check_mode:
-            texts = training_simulation.training_log_lines(
+            texts = simulated_training_logs.training_log_lines(
                 training, arguments["model_name"], arguments["dataset_name"], pods, gpus
             )
-            changed = training_simulation.write_log_file(arguments["path"], texts)
+            changed = simulated_training_logs.write_log_file(arguments["path"], texts)
         StepDirectory(arguments["step_dir"]).log(
             f"simulated: pods run {training.run_seconds:g} s, figures in their log {training.figures}"
         )

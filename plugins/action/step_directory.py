@@ -25,7 +25,9 @@ class ActionModule(SeatrialAction):
         top = task_vars.get("run_dir")
         if not top:
             raise InputError(f"role {arguments['role']} has no run directory: call entry point open of role run first")
-        path = run_directory.next_step(Path(self._templar.template(top)), arguments["role"], arguments["entry"])
+        path = run_directory.create_next_step_directory(
+            Path(self._templar.template(top)), arguments["role"], arguments["entry"]
+        )
         if self._task._role is not None:
             role_call_record.write_call_record(
                 path, self._task._role, task_vars, self._templar.template, sys.argv, self._loader

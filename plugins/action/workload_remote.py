@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 
 class ActionModule(ProgressAction):
@@ -25,9 +25,9 @@ class ActionModule(ProgressAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run, continue or remove the load; return what workload_submit would have returned."""
-        places = workload_kinds.places_of_task(task_vars or {}, self._templar.template)
-        content = workload_files.submit_options_with_content
-        request = partial(content, arguments.get("request"), workload_files.find_also_in_cwd(self._find_needle), places)
+        places = workload_kinds.kind_folders_of_task(task_vars or {}, self._templar.template)
+        find = read_workload_files.find_also_in_cwd(self._find_needle)
+        request = partial(read_workload_files.submit_options_with_content, arguments.get("request"), find, places)
         with ansible_errors():
             if arguments.get("run_on") != remote_load.DRIVER_POD:
                 return self._on_host(arguments, request, task_vars)
@@ -50,7 +50,7 @@ class ActionModule(ProgressAction):
             point_dir = Path(arguments["point_dir"]) if arguments.get("point_dir") else None
             return remote_load.end_and_delete_load(load, point_dir)
         step_dir = Path(arguments["step_dir"]) if arguments.get("step_dir") else None
-        return remote_load.run(load, Path(arguments["point_dir"]), step_dir)
+        return remote_load.run_remote_load(load, Path(arguments["point_dir"]), step_dir)
 
     def _run_step(self, task_vars: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
         return dict(self._execute_module(module_args=arguments, task_vars=task_vars))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 
 class ActionModule(ProgressAction):
@@ -16,8 +16,8 @@ class ActionModule(ProgressAction):
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Replace names of files by their content."""
-        return workload_files.submit_options_with_content(
+        return read_workload_files.submit_options_with_content(
             arguments,
-            workload_files.find_also_in_cwd(self._find_needle),
-            workload_kinds.places_of_task(task_vars, self._templar.template),
+            read_workload_files.find_also_in_cwd(self._find_needle),
+            workload_kinds.kind_folders_of_task(task_vars, self._templar.template),
         )

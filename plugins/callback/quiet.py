@@ -65,26 +65,26 @@ class CallbackModule(Default):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Show the heading of a phase, and the output of a debug task."""
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         task = outcome.task
         self._find_directory(outcome.result)
         super().v2_runner_on_ok(result)
         if self._quiet and task.action == _RUN_STATE and task.args.get("state", "started") == "started":
             self._screen.display(f"== {task.args['phase']}", color=constants.COLOR_HIGHLIGHT)
         if self._quiet and task.action in _DEBUG and not task.loop:
-            self._say(terminal_output.debug_output(outcome.result))
+            self._say(terminal_output.task_result_as_text(outcome.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         """Show the output of a debug task in a loop."""
         super().v2_runner_item_on_ok(result)
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         if self._quiet and outcome.task.action in _DEBUG:
-            self._say(terminal_output.debug_output(outcome.result))
+            self._say(terminal_output.task_result_as_text(outcome.result))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that repeats the failure of another one is left out."""
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         lines = terminal_output.task_failure_message(outcome.result, self._origin(outcome))
         summarised = outcome.task.action == _RUN_STATE and outcome.result.get("failures")
         super().v2_runner_on_failed(result, ignore_errors)
@@ -93,7 +93,7 @@ class CallbackModule(Default):
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """Show that a host could not be reached."""
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         lines = terminal_output.task_failure_message(outcome.result)
         super().v2_runner_on_unreachable(result)
         if self._quiet and not outcome.task.ignore_unreachable:

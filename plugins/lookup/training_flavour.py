@@ -40,7 +40,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 
 class LookupModule(LookupBase):
@@ -49,6 +49,6 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one flavour for each name."""
         try:
-            return [training_programs.load_flavour(str(name)).variables() for name in terms]
+            return [training_flavours.load_flavour(str(name)).variables() for name in terms]
         except SeatrialError as error:
             raise AnsibleLookupError(str(error)) from error

@@ -39,7 +39,7 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 
 class LookupModule(LookupBase):
@@ -47,4 +47,4 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one runtime for each name."""
-        return [training_programs.find_runtime(str(name)) for name in terms]
+        return [training_flavours.find_training_runtime(str(name)) for name in terms]

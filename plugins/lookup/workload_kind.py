@@ -52,8 +52,8 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one kind for each name."""
         try:
-            places = workload_kinds.places_of_task(variables or {}, self._template)
-            kinds = [workload_kinds.load_kind(str(name), places) for name in terms]
+            places = workload_kinds.kind_folders_of_task(variables or {}, self._template)
+            kinds = [workload_kinds.load_kind_by_name_or_path(str(name), places) for name in terms]
             return [kind.variables(workload_kinds.find_wrapped_kind(kind, places=places)) for kind in kinds]
         except SeatrialError as error:
             raise AnsibleLookupError(str(error)) from error

@@ -68,7 +68,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import server_side_apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import without_secrets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import (
+    object_without_secret_values,
+)
 
 
 def main() -> None:
@@ -87,15 +89,15 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         step.manifest(
             params["name"],
-            [without_secrets(definition, definition, "<secret>") for definition in params["definitions"]],
+            [object_without_secret_values(definition, definition, "<secret>") for definition in params["definitions"]],
         )
         opened = Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30)
         with opened as client, step.timed("cluster", params["name"]):
-            result = server_side_apply.apply_all(client, params["definitions"], module.check_mode)
+            result = server_side_apply.apply_manifests_with_diff(client, params["definitions"], module.check_mode)
         step.log(f"applied {', '.join(result['applied']) or 'nothing: all objects are as wanted'}")
         return result
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

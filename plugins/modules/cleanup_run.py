@@ -159,12 +159,12 @@ def main() -> None:
     )
 
     def work(step: StepDirectory) -> dict[str, Any]:
-        result = run_cleanup.run(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
+        result = run_cleanup.clean_up_or_verify(run_cleanup.CleanupSpec.of(module.params, module.check_mode), step)
         for kind in result["unlisted"]:
             module.warn(f"{kind} could not be listed: objects of this run may be left")
         return result
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def main() -> None:
             step.timed("cluster", "identity"),
         ):
             if params["expected_host"]:
-                providers.check_host(client.access, params["expected_host"])
+                providers.check_api_host(client.access, params["expected_host"])
             cluster = describe_cluster.wait_for_ready_cluster(
                 client, params["timeout"], params["nodes_ready"], say, params["run_id"]
             )
@@ -160,12 +160,12 @@ def main() -> None:
                 "cluster": cluster.record(),
                 "kinds": describe_cluster.check_kinds_exist(client, params["kinds"]),
                 "namespaces": describe_cluster.read_namespace_runs(client, params["namespaces"]),
-                "missing_secrets": describe_cluster.missing_secrets(client, params["secrets"]),
+                "missing_secrets": describe_cluster.secrets_that_do_not_exist(client, params["secrets"]),
                 "nodes_ready": cluster.nodes_ready,
                 "server": client.access.server,
             }
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,9 @@ def main() -> None:
 
     def work(step: StepDirectory) -> dict[str, Any]:
         if module.params["state"] == "queried":
-            return lock_session.lock_info(*(module.params[name] for name in ("kubeconfig", "context", "namespace")))
+            return lock_session.lock_holder_and_queue(
+                *(module.params[name] for name in ("kubeconfig", "context", "namespace"))
+            )
         spec = lock_session.LockSpec.of(module.params, os.getppid())
         if module.params["state"] == "present":
             return lock_session.acquire_cluster_lock(
@@ -177,7 +179,7 @@ def main() -> None:
             module.warn(result["warning"])
         return result
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

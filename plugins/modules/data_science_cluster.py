@@ -162,7 +162,7 @@ def main() -> None:
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "rhoai"):
             return ensure_cluster_state(client, wanted, params["state"], step, say, module.check_mode)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

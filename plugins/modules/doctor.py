@@ -149,7 +149,7 @@ def main() -> None:
         diff = {"before": before, "after": text if path is not None else ""}
         return {"changed": changed, **report, "lines": lines, "diff": diff}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 def _found(params: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:

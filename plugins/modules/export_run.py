@@ -210,7 +210,7 @@ def main() -> None:
         required_if=[("target", target, ["url"]) for target in export_run.TARGETS if target != "ci"],
         required_together=[("access_key", "secret_key")],
     )
-    ansible_module.run(
+    ansible_module.run_module_work(
         module, lambda step: log_result(step, module.warn, export_run.run_export_module(module.params, step))
     )
 

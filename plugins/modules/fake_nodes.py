@@ -210,7 +210,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.fake_gpu_operator import (
     FakeGpuOperatorSpec,
     NodePool,
@@ -218,7 +218,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
     FakeNodePermission,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import TopologyLevel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_node_pool import (
+    TopologyLevel,
+)
 
 
 def main() -> None:
@@ -270,7 +272,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    shape = node_pool.NodeShape(**{name: params[name] for name in node_pool.NodeShape.__dataclass_fields__})
+    shape = simulated_node_pool.NodeShape(
+        **{name: params[name] for name in simulated_node_pool.NodeShape.__dataclass_fields__}
+    )
     labels = {name: str(value) for name, value in params["labels"].items()}
     permission = FakeNodePermission(
         params["real_cluster"], params["beside_workloads"], params["kwok_image"], params["kwok_stages"]
@@ -280,7 +284,7 @@ def main() -> None:
         params["operator_version"],
         params["operator_registry"],
     )
-    spec = node_pool.NodePoolSpec(
+    spec = simulated_node_pool.NodePoolSpec(
         params["count"],
         shape,
         params["pool"],
@@ -292,14 +296,14 @@ def main() -> None:
         params["devices"],
         tuple(TopologyLevel(**level) for level in params["topology"]),
     )
-    establish = fake_nodes.present if params["state"] == "present" else fake_nodes.absent
+    establish = fake_nodes.create_fake_nodes if params["state"] == "present" else fake_nodes.remove_fake_nodes
 
     def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "nodes")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "nodes"):
             return establish(client, spec, params["timeout"], say, module.check_mode)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -126,16 +126,16 @@ def main() -> None:
         names = ("namespace", "run_id", "seconds", "image", "command", "timeout")
         burn = gpu_burn.GpuBurnSpec(**{name: params[name] for name in names})
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("wait", "burn-in"):
-            gpus = gpu_burn.run(client, burn, say)
+            gpus = gpu_burn.burn_in_all_gpus(client, burn, say)
         if step.path is not None:
             document = {"schema": "gpu_burn/1", "seconds": burn.seconds, "gpus": gpus}
             files.write_json(step.path / "gpu_burn.json", document, "gpu_burn/1")
-        gpu_burn.check_results(gpus)
-        text = gpu_burn.format_summary(gpus, burn.seconds)
+        gpu_burn.refuse_failed_gpus(gpus)
+        text = gpu_burn.format_burn_in_summary(gpus, burn.seconds)
         say(text)
         return {"changed": False, "gpus": gpus, "summary": text}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

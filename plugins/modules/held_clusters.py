@@ -124,7 +124,7 @@ def main() -> None:
         say = step.reporter(module.params["progress_file"], "clusters")
         return held_clusters.list_and_release_expired(module.params, step, say, module.check_mode)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

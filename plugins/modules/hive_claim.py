@@ -138,7 +138,7 @@ def main() -> None:
                 cluster = hive_claim.wait_for_claimed_cluster(client, spec, Path(params["dest"]), say)
             return {"changed": changed, "deployment": cluster.pop("deployment"), "cluster": cluster}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

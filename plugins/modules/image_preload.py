@@ -153,7 +153,7 @@ def main() -> None:
                 return {"changed": True, "summary": f"{params['image']} would be pulled on {', '.join(names)}"}
             step.manifest("image_preload", [wanted.manifest()])
             with step.timed("wait", "pulls"):
-                rows = image_preload.run(client, wanted, say)
+                rows = image_preload.preload_image_on_nodes(client, wanted, say)
         text = image_preload.format_pulls(params["image"], rows)
         say(text)
         if step.path is not None:
@@ -161,7 +161,7 @@ def main() -> None:
             files.write_json(step.path / "image_pulls.json", document, "image_pulls/1")
         return {"changed": any(not (row["there"] or row["simulated"]) for row in rows), "nodes": rows, "summary": text}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ def main() -> None:
         with Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30) as client:
             return ServerDeployment(client, spec, transport, progress.say).run(Path(params["point_dir"]), step)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -358,7 +358,7 @@ def main() -> None:
         progress = ProgressLog(module.params["progress_file"], step)
         return inference_load.run_inference_load(spec, step, progress)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

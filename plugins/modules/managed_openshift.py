@@ -110,9 +110,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
-    install_config,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import install_config
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift.managed_openshift import (
     ManagedClusterTools,
 )
@@ -167,7 +165,7 @@ def main() -> None:
         with step.timed("cluster", f"{params['flavour']} {params['state']}"):
             return do(manager, params)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

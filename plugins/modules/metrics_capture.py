@@ -162,7 +162,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    ansible_module.run(module, capture)
+    ansible_module.run_module_work(module, capture)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def main() -> None:
         project = new_project.NewProject(params["name"], params["collection"], Path(params["root"]))
         return new_project.write_project_files(project, Path(params["skeletons"]), module.check_mode)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -257,8 +257,10 @@ def spec_of(params: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
     values = {name: params[name] for name in (*SET, *SIZED) if name in params}
     if params.get("cluster") == "driver" and not params["user"]:
         values["user"] = asdict(machine_sets.DRIVER_USER)
-    values["user"] = node_count_for_users.read_fields(node_count_for_users.UserDemand, "user", values.get("user"))
-    values["node"] = node_count_for_users.read_fields(node_count_for_users.NodeSize, "node", values.get("node"))
+    values["user"] = node_count_for_users.read_size_or_demand(
+        node_count_for_users.UserDemand, "user", values.get("user")
+    )
+    values["node"] = node_count_for_users.read_size_or_demand(node_count_for_users.NodeSize, "node", values.get("node"))
     return machine_sets.MachineSetSpec(**values)
 
 
@@ -310,7 +312,7 @@ def main() -> None:
                 result = {**result, "changed": result["changed"] or asked}
             return {**result, "diff": scaler.diff.shown()}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ def main() -> None:
             result = send_messages.send_notifications(module.params)
         return log_result(step, module.warn, result)
 
-    ansible_module.run(module, notify)
+    ansible_module.run_module_work(module, notify)
 
 
 if __name__ == "__main__":

@@ -249,7 +249,7 @@ def main() -> None:
                     params["pull_secrets"],
                 )
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.diagnosis import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.installation_diagnosis import (
     installed_operators,
-    save_state,
+    save_state_of_operators,
 )
 
 
@@ -125,10 +125,10 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         with Client.from_kubeconfig(module.params["kubeconfig"], module.params["context"]) as client:
             operators = installed_operators(client, module.params["packages"])
-            save_state(client, operators, step, module.params["namespaces"])
+            save_state_of_operators(client, operators, step, module.params["namespaces"])
             return {"changed": False, "operators": operators}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
-    boot_image_server,
-    installer_process,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_folder_processes
 
 
 def main() -> None:
@@ -103,15 +100,15 @@ def main() -> None:
 
     def work(_step: StepDirectory) -> dict[str, Any]:
         if params["state"] == "absent":
-            stopped = installer_process.stop_processes_of_folder(folder, 2.0)
+            stopped = cluster_folder_processes.stop_processes_of_folder(folder, 2.0)
             there = folder.exists()
             shutil.rmtree(folder, ignore_errors=True)
             return {"changed": bool(stopped) or there}
-        address = params["address"] or boot_image_server.own_address(params["towards"])
-        port, started = boot_image_server.start_image_server(folder, address, params["port"], params["lifetime"])
+        address = params["address"] or cluster_folder_processes.local_address_towards(params["towards"])
+        port, started = cluster_folder_processes.start_image_server(folder, address, params["port"], params["lifetime"])
         return {"changed": started, "url": f"http://{address}:{port}"}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

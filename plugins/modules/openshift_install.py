@@ -252,7 +252,7 @@ def main() -> None:
         with step.timed("cluster", f"openshift-install {params['state']}"):
             return installer_actions.run_install_step(params["state"], params, say, step.path)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         spec = pod_logs.LogCollectionSpec.of(params)
         say = step.reporter(params["progress_file"], "logs")
-        gate = secret_gate.scanner_of(params["secrets"], [*params["kubeconfigs"], params["kubeconfig"]])
+        gate = secret_gate.create_secret_scanner(params["secrets"], [*params["kubeconfigs"], params["kubeconfig"]])
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("logs"):
             result = pod_logs.LogCollection(client, spec, gate, say).run()
         text = pod_logs.format_collection_result(result)
@@ -177,7 +177,7 @@ def main() -> None:
         # A missing log only loses its figures (n of N shows it). The jobs themselves were judged before.
         return {"summary": text, **({"warnings": [text]} if result["unread"] else {}), **result}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

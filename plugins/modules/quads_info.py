@@ -228,7 +228,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_module_actions, quads_options
 
 
 def main() -> None:
@@ -262,14 +262,14 @@ def main() -> None:
     )
 
     def work(step: StepDirectory) -> dict[str, Any]:
-        result = lab_modules.lab_info(module.params, step)
+        result = quads_module_actions.lab_info(module.params, step)
         if not module.params["passwords"]:
             for node in result.get("nodes") or ():
                 if password := node.pop("bmc_password"):
                     module.no_log_values.add(password)
         return {"changed": False, **result}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

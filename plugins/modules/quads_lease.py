@@ -246,7 +246,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, quads_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_module_actions, quads_options
 
 
 def main() -> None:
@@ -290,9 +290,9 @@ def main() -> None:
     )
 
     def work(step: StepDirectory) -> dict[str, Any]:
-        return lab_modules.change_lease(module.params, module.check_mode, step)
+        return quads_module_actions.change_lease(module.params, module.check_mode, step)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

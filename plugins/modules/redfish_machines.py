@@ -110,7 +110,7 @@ def main() -> None:
             machines, changed = machine_fleet.set_machine_states(bmcs, params["state"], params["image"], params, say)
         return {"changed": changed, "machines": machines}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def main() -> None:
                 return {"changed": access.back(check)}
             return {"changed": access.give(params["pull_secret"], params["mirrors"], check)}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -224,11 +224,11 @@ def main() -> None:
 
     def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rehearsal")
-        options = RehearsalOptions.of({**params, "started": processes.start_time_of(os.getpid())})
+        options = RehearsalOptions.of({**params, "started": processes.start_time_of_process(os.getpid())})
         with step.timed("cluster", f"rehearsal {params['state']}"):
             return cluster_lifecycle.set_cluster_state(options, params["state"], say, module.check_mode)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -390,7 +390,7 @@ def main() -> None:
             results["changed"] |= result["changed"]
         return results
 
-    ansible_module.run(module, compute)
+    ansible_module.run_module_work(module, compute)
 
 
 if __name__ == "__main__":

@@ -128,8 +128,10 @@ def main() -> None:
     def compare(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         request = history_settings.request_from_params(params)
-        history_settings.check_sources(request.sources, (params["history_opensearch"] or {}).get("url", ""))
-        history_settings.check_runs(request.most)
+        history_settings.check_history_sources_exist(
+            request.sources, (params["history_opensearch"] or {}).get("url", "")
+        )
+        history_settings.check_number_of_past_runs(request.most)
         rules = ComparisonRules(request, history_settings.settings_from_params(params), params["judged"])
         with step.timed("results", "compare"):
             result = compare_runs.write_run_comparison(
@@ -137,7 +139,7 @@ def main() -> None:
             )
         return log_result(step, module.warn, result)
 
-    ansible_module.run(module, compare)
+    ansible_module.run_module_work(module, compare)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def main() -> None:
             rows.append({**row, "migrated": fetched.migrated, "damaged": run.missing})
         return {"changed": True, "runs": rows}
 
-    ansible_module.run(module, fetch)
+    ansible_module.run_module_work(module, fetch)
 
 
 if __name__ == "__main__":

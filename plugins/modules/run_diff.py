@@ -116,13 +116,13 @@ def main() -> None:
             if params["moment"] == "before":
                 result = object_snapshots.record_before(client, params["run_dir"], params["run_id"])
             else:
-                result = object_snapshots.compare_after(
+                result = object_snapshots.compare_with_snapshot_before(
                     client, params["run_dir"], params["run_id"], params["timeout"], say
                 )
             say(result["summary"])
             return result
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

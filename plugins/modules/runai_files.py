@@ -106,7 +106,7 @@ def main() -> None:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
         return runai_export.write_for_points(Path(module.params["run_dir"]), **options)
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

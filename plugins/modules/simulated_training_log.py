@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - On a simulated cluster no training runs. This module computes from the settings how long the simulated pods run and
     which figures their log contains, and writes this log. Its first line states that it is simulated.
-  - The formula is documented in C(plugins/module_utils/_load/training_simulation.py).
+  - The formula is documented in C(plugins/module_utils/_load/simulated_training_logs.py).
 author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:

@@ -329,9 +329,10 @@ def main() -> None:
             spec = DownloadSpec.from_params(params)
             # Cleanup reads from these which kinds the run created, if it may not list all of them.
             job = spec.job(sources)
-            made = [manifest for manifest in volume_job.job_manifests(job) if manifest["kind"] != "Secret"]
+            made = [manifest for manifest in volume_job.volume_job_manifests(job) if manifest["kind"] != "Secret"]
             step.manifest(
-                "storage", [*([] if volume.keep else volume.manifests()), *made, volume_job.empty_secret(job)]
+                "storage",
+                [*([] if volume.keep else volume.manifests()), *made, volume_job.secret_without_credentials(job)],
             )
             with step.timed("wait", "downloads"):
                 result = storage_volume.ensure_volume(
@@ -343,19 +344,19 @@ def main() -> None:
             files.write_json(step.path / "downloads.json", document, "downloads/1")
         return result
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 def _fetch(params: dict[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Fetch files of the volume; return the module's result."""
     say = step.reporter(params["progress_file"], "files")
     spec = fetch_volume_files.FetchSpec.from_params(params)
-    fetch_volume_files.check_fetch(spec)
+    fetch_volume_files.check_fetch_spec(spec)
     # Cleanup reads from these which kinds the run created, if it may not list all of them.
-    step.manifest("files", volume_job.job_manifests(spec.job(0)))
+    step.manifest("files", volume_job.volume_job_manifests(spec.job(0)))
     with step.timed("wait", "files"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
         result = fetch_volume_files.fetch_volume_files(client, spec, say)
-    summary = fetch_volume_files.format_files(result)
+    summary = fetch_volume_files.format_fetched_files(result)
     say(summary)
     listed = {key: result[key] for key in ("files", "left_out", "unmatched")}
     document = {"schema": "volume_files/1", "claim": f"{spec.namespace}/{spec.claim}", **listed}

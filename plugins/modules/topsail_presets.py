@@ -86,7 +86,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_topsail_presets
 
 
 def main() -> None:
@@ -102,11 +102,11 @@ def main() -> None:
     params = module.params
 
     def work(_step: StepDirectory) -> dict[str, Any]:
-        return write_presets.write_presets_file(
+        return write_topsail_presets.write_presets_file(
             Path(params["src"]), Path(params["dest"]), params["presets"], module.check_mode
         )
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

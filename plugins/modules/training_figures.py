@@ -190,7 +190,7 @@ def main() -> None:
         findings |= training_rows.summarize_figures(rows)
         return {"changed": changed, "summary": text, **findings}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

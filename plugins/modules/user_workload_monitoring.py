@@ -98,12 +98,14 @@ def main() -> None:
             step.timed("cluster", "monitoring"),
         ):
             if params["state"] == "present":
-                changed = user_workload_monitoring.switch_on(client, path, params["timeout"], say, diff, check)
+                changed = user_workload_monitoring.switch_on_user_workload_monitoring(
+                    client, path, params["timeout"], say, diff, check
+                )
             else:
                 changed = user_workload_monitoring.restore_monitoring_config(client, path, diff, check)
         return {"changed": changed, "diff": diff.shown()}
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def main() -> None:
         },
         required_if=[("state", "prepared", ["count"]), ("state", "fetched", ["count"])],
     )
-    ansible_module.run(module, lambda step: _work(module.params, step))
+    ansible_module.run_module_work(module, lambda step: _work(module.params, step))
 
 
 def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     uploads = UserUploads.from_params(params, spec.namespace, spec.run, spec.point, dest, count)
     with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
         if params["state"] == "fetched":
-            result = fetch_user_files.fetch_users(client, spec, uploads)
+            result = fetch_user_files.fetch_reports_and_files_of_users(client, spec, uploads)
             step.log(result["summary"])
             return result
         if uploads is None:

@@ -254,7 +254,7 @@ def main() -> None:
         if module.params["run_on"] == DRIVER_POD
         else detached_load.apply_workload_step
     )
-    ansible_module.run(module, lambda step: run(module.params, step))
+    ansible_module.run_module_work(module, lambda step: run(module.params, step))
 
 
 if __name__ == "__main__":

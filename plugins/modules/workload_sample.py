@@ -226,7 +226,7 @@ def main() -> None:
             request, step, ProgressLog(module.params["progress_file"], step)
         )
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -271,11 +271,11 @@ def main() -> None:
             # Imported only if needed: most loads have one client.
             from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 
-            return local_clients.run(module.params, request, step, progress)
+            return local_clients.run_local_clients(module.params, request, step, progress)
         load = LoadRunner(request, step, progress)
         return load.check() if module.check_mode else load.run()
 
-    ansible_module.run(module, work)
+    ansible_module.run_module_work(module, work)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import leftovers
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from bench_scale import ROWS, SCALE
 from benchmark_table import Table
 from load_bench import Bench
@@ -33,12 +33,12 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
         os.environ.pop(name, None)
     leftovers.sweep()
     options = support.options(tmp_path_factory.mktemp("cluster"), "bench", components=["kubectl"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with support.Rehearsal(info["kubeconfig"], info).client() as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(200), 120, support.quiet)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(200), 120, support.quiet)
     yield info
     os.environ["SEATRIAL_VALIDATE"] = "1"
-    cluster_lifecycle.absent(support.options(Path(options.data_dir), "bench", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(Path(options.data_dir), "bench", force=True), support.quiet)
 
 
 @pytest.fixture(scope="module")

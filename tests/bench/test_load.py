@@ -19,7 +19,7 @@ import drive_workload
 import pytest
 import watch_lines
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 from bench_scale import PAIRS, scaled, spread
 from benchmark_table import Table
 from load_bench import REAL_TEMPLATE, ROOT, Bench, Done, Usage
@@ -146,7 +146,7 @@ def test_decoding_of_events_beside_json(table: Table, monkeypatch: pytest.Monkey
     for number in range(PAIRS):
         for name in sorted(measured, reverse=number % 2 == 0):
             with monkeypatch.context() as patch:
-                patch.setattr(needed_fields, "json_decoder_package", lambda name=name: name)
+                patch.setattr(needed_json_fields, "json_decoder_package", lambda name=name: name)
                 measured[name].append(watch_lines.cost(events))
     assert all(rows == measured["msgspec"][0][2] for runs in measured.values() for _decode, _rest, rows in runs)
     decode, whole = (median(one[0] for one in measured[name]) / len(events) * 1e6 for name in ("msgspec", "json"))
@@ -277,7 +277,7 @@ def test_what_ansible_adds(bench: Bench, table: Table, tmp_path: Path) -> None:
     (play,) = json.loads(done.stdout[done.stdout.index("{\n") :])["plays"]
     submitted, sampled, _timeline = (one["hosts"]["localhost"] for one in play["tasks"])
     assert submitted["counts"]["created"] == count, submitted
-    timeline = sum(row["seconds"] for row in files.read_lines(top / "timing.json") if row["category"] == "results")
+    timeline = sum(row["seconds"] for row in files.read_json_lines(top / "timing.json") if row["category"] == "results")
     modules = submitted["seconds"] + sampled["seconds"] + timeline
     table.add(
         f"{count:,} workloads: Ansible's part of submit, sample and timeline",

@@ -79,7 +79,7 @@ def rehearsal(rehearsal_folder: Path) -> support.Rehearsal:
     """The rehearsal cluster of a worker. Its tests share it: use a namespace and a run id of your own."""
     name = f"tests-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
     options = support.options(rehearsal_folder, name, components=["training-operator", "trainer"])
-    info = cluster_lifecycle.present(options, print)
+    info = cluster_lifecycle.create_or_repair_instance(options, print)
     return support.Rehearsal(info["kubeconfig"], info)
 
 
@@ -108,4 +108,4 @@ def own_instance(rehearsal_folder: Path) -> Iterator[Callable[..., cluster_lifec
 
     yield make
     for one in made:
-        cluster_lifecycle.absent(support.options(rehearsal_folder, one.name, force=True), support.quiet)
+        cluster_lifecycle.remove_instance(support.options(rehearsal_folder, one.name, force=True), support.quiet)

@@ -38,14 +38,14 @@ def found(client: Client, namespace: str, kind: str = "ConfigMap") -> dict[str, 
 
 def test_an_object_is_created_once_and_changed_where_it_differs(world: World) -> None:
     title, namespace = f"ConfigMap {world.namespace}/wanted", world.namespace
-    first = server_side_apply.apply_all(world.client, [config(namespace, a="1")])
+    first = server_side_apply.apply_manifests_with_diff(world.client, [config(namespace, a="1")])
     assert (first["changed"], first["applied"]) == (True, [title])
     assert first["diff"] == {"before": {}, "after": {title: config(namespace, a="1")}}
 
-    again = server_side_apply.apply_all(world.client, [config(namespace, a="1")])
+    again = server_side_apply.apply_manifests_with_diff(world.client, [config(namespace, a="1")])
     assert again == {"changed": False, "applied": [], "diff": {"before": {}, "after": {}}}
 
-    other = server_side_apply.apply_all(world.client, [config(namespace, a="2")])
+    other = server_side_apply.apply_manifests_with_diff(world.client, [config(namespace, a="2")])
     assert other["applied"] == [title]
     assert (other["diff"]["before"][title]["data"], other["diff"]["after"][title]["data"]) == ({"a": "1"}, {"a": "2"})
     assert (found(world.client, namespace) or {})["data"] == {"a": "2"}
@@ -54,28 +54,32 @@ def test_an_object_is_created_once_and_changed_where_it_differs(world: World) ->
 def test_fields_of_others_stay(world: World) -> None:
     made = config(world.namespace, theirs="1", shared="1")
     world.client.create(made)
-    assert server_side_apply.apply_all(world.client, [config(world.namespace, ours="1", shared="2")])["changed"]
+    assert server_side_apply.apply_manifests_with_diff(world.client, [config(world.namespace, ours="1", shared="2")])[
+        "changed"
+    ]
     assert (found(world.client, world.namespace) or {})["data"] == {"theirs": "1", "shared": "2", "ours": "1"}
 
 
 def test_check_mode_changes_nothing_also_in_a_namespace_that_is_created_before(world: World) -> None:
     absent = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{world.namespace}-absent"}}
     wanted = [config(world.namespace, a="1"), absent, config(f"{world.namespace}-absent", a="1")]
-    assert len(server_side_apply.apply_all(world.client, wanted, check=True)["applied"]) == 3
+    assert len(server_side_apply.apply_manifests_with_diff(world.client, wanted, check=True)["applied"]) == 3
     assert found(world.client, world.namespace) is None
     assert world.client.get(world.client.kind("v1", "Namespace"), f"{world.namespace}-absent") is None
 
-    server_side_apply.apply_all(world.client, wanted[:1])
-    assert not server_side_apply.apply_all(world.client, wanted[:1], check=True)["changed"]
-    assert server_side_apply.apply_all(world.client, [config(world.namespace, a="2")], check=True)["changed"]
+    server_side_apply.apply_manifests_with_diff(world.client, wanted[:1])
+    assert not server_side_apply.apply_manifests_with_diff(world.client, wanted[:1], check=True)["changed"]
+    assert server_side_apply.apply_manifests_with_diff(world.client, [config(world.namespace, a="2")], check=True)[
+        "changed"
+    ]
     assert (found(world.client, world.namespace) or {})["data"] == {"a": "1"}
 
 
 def test_an_unknown_kind_and_what_the_server_refuses_are_errors(world: World) -> None:
     with pytest.raises(InputError, match="Confgmap"):
-        server_side_apply.apply_all(world.client, [{**config(world.namespace), "kind": "Confgmap"}])
+        server_side_apply.apply_manifests_with_diff(world.client, [{**config(world.namespace), "kind": "Confgmap"}])
     with pytest.raises(ApiError, match="not found"):
-        server_side_apply.apply_all(world.client, [config(f"{world.namespace}-absent", a="1")])
+        server_side_apply.apply_manifests_with_diff(world.client, [config(f"{world.namespace}-absent", a="1")])
 
 
 def test_the_module_saves_a_secret_without_its_values(world: World, tmp_path: Path) -> None:

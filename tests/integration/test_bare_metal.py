@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from bare_metal_lab import CANARIES, NAMES, Lab, lab
 from playbook import begin, environment, play, run_dirs
 
@@ -35,12 +35,16 @@ SMALL += ["-e", "fine_tuning_api=job"]
 def made_up(tmp_path: Path, rehearsal: Any) -> Iterator[Lab]:
     """A lab whose six machines, once installed, are the six nodes of a rehearsal cluster."""
     with Client.from_kubeconfig(rehearsal.kubeconfig) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(6, pool="lab"), 240, lambda _line: None, False)
+        fake_nodes.create_fake_nodes(
+            client, simulated_node_pool.NodePoolSpec(6, pool="lab"), 240, lambda _line: None, False
+        )
         try:
             with lab(tmp_path / "lab", str(rehearsal.kubeconfig)) as running:
                 yield running
         finally:
-            fake_nodes.present(client, node_pool.NodePoolSpec(0, pool="lab"), 240, lambda _line: None, False)
+            fake_nodes.create_fake_nodes(
+                client, simulated_node_pool.NodePoolSpec(0, pool="lab"), 240, lambda _line: None, False
+            )
 
 
 def test_leased_machines_become_a_cluster_that_is_measured_and_everything_is_given_back(

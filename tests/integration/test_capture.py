@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import dynamic_objects, object_snapshots
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import dynamic_client_objects, object_snapshots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
     CaptureSpec,
     capture_cluster_state,
@@ -80,8 +80,8 @@ def point_of(top: Path, run: str) -> None:
     folder.mkdir(parents=True)
     template = {"name": "t", "kind": "PyTorchJob", "namespace": run}
     header = {"type": "header", "run": run, "point": "001", "templates": [template]}
-    files.write_lines(folder / "plan.jsonl", [header])
-    files.write_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": {STAGES["kind"]: STAGES}}])
+    files.write_json_lines(folder / "plan.jsonl", [header])
+    files.write_json_lines(folder / "observations.jsonl", [{"type": "stages", "kinds": {STAGES["kind"]: STAGES}}])
 
 
 def everything(top: Path) -> str:
@@ -114,9 +114,9 @@ def test_a_capture_keeps_what_explains_a_point_and_no_secret(
     folder = tmp_path / "capture" / "01-point-001"
     assert result["path"] == str(folder)
     index = files.read_json(tmp_path / "capture" / "index.json")
-    files.check_schema("capture/1", index)
+    files.validate_against_schema("capture/1", index)
     written = {one["file"]: one for one in index["captures"][0]["files"]}
-    workloads = list(files.read_lines(folder / "workloads-pytorchjob.jsonl"))
+    workloads = list(files.read_json_lines(folder / "workloads-pytorchjob.jsonl"))
     assert {one["metadata"]["name"] for one in workloads} == {f"{run_id}-0", f"{run_id}-1"}
     assert written["workloads-pytorchjob.jsonl"]["of"] == 2
     container = workloads[0]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
@@ -126,7 +126,7 @@ def test_a_capture_keeps_what_explains_a_point_and_no_secret(
     assert state["versions"]["kubernetes"].startswith("v1.")
     assert (state["nodes"][run_id]["gpus"], state["nodes"][run_id]["schedulable"]) == (8, False)
     assert any(
-        one["message"] == "the password is <secret>" for one in files.read_lines(folder / f"events-{run_id}.jsonl")
+        one["message"] == "the password is <secret>" for one in files.read_json_lines(folder / f"events-{run_id}.jsonl")
     )
     assert files.read_json(tmp_path / "points" / "001" / "ran.json")["nodes"]["count"] == len(state["nodes"])
     text = everything(tmp_path / "capture")
@@ -158,14 +158,14 @@ def test_limits_cut_a_capture_and_are_noted(client: Client, rehearsal: Any, run_
 
 def test_the_dynamic_client_reads_any_kind_and_says_why_it_cannot(rehearsal: Any, tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
-    with dynamic_objects.open_dynamic_client(rehearsal.kubeconfig, "", deadline) as dynamic:
+    with dynamic_client_objects.open_dynamic_client(rehearsal.kubeconfig, "", deadline) as dynamic:
         namespaces = [one["metadata"]["name"] for page in dynamic.pages("v1", "Namespace") for one in page]
         assert "kube-system" in namespaces
         assert list(dynamic.pages("example.com/v1", "Nothing")) == [[]]
     broken = tmp_path / "kubeconfig"
     text = Path(rehearsal.kubeconfig).read_text(encoding="utf-8")
     broken.write_text(text.replace("server: https://127.0.0.1:", "server: https://127.0.0.1:1"), encoding="utf-8")
-    with pytest.raises(SeatrialError), dynamic_objects.open_dynamic_client(str(broken), "", deadline) as dynamic:
+    with pytest.raises(SeatrialError), dynamic_client_objects.open_dynamic_client(str(broken), "", deadline) as dynamic:
         list(dynamic.pages("v1", "Namespace"))
 
 
@@ -188,7 +188,7 @@ def test_what_a_run_left_is_named_and_what_is_put_back_is_not(
     client.create(config(f"{other}-again", "1"))
     client.apply(config(f"{other}-changed", "2"))
     client.create(config(f"{other}-left", "1", labels=labels(run_id)))
-    result = object_snapshots.compare_after(client, str(tmp_path), run_id, timeout=0)
+    result = object_snapshots.compare_with_snapshot_before(client, str(tmp_path), run_id, timeout=0)
     document = files.read_json(tmp_path / "run_diff.json")
     found = {
         name: {one["name"].removeprefix(other): one for one in document[name] if one["name"].startswith(other)}

@@ -119,7 +119,7 @@ def test_a_template_that_a_lab_lets_through_stays_text(tmp_path: Path, rehearsal
     done = play("-e", json.dumps(settings), "--tags", "cluster,release", artifacts=tmp_path, path=path)
     assert done.code == 0 and not mark.exists(), done.output
     (run_dir,) = run_dirs(tmp_path)
-    found = setting_templates.load_yaml(run_dir / "settings.yml")
+    found = setting_templates.load_yaml_with_unsafe(run_dir / "settings.yml")
     assert list(found["fine_tuning_environment"].values()) == texts
     assert isinstance(found["fine_tuning_model_name"], setting_templates.UnsafeText)
 

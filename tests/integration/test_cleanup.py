@@ -180,9 +180,9 @@ def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_pat
     dead = tmp_path / "kubeconfig"
     dead.write_text(text.replace(f":{port}", ":1"), encoding="utf-8")
     with pytest.raises(AccessError, match="can't be reached"):
-        run_cleanup.run(run_cleanup.CleanupSpec(str(dead), "t1121-abcdef"), StepDirectory(None))
+        run_cleanup.clean_up_or_verify(run_cleanup.CleanupSpec(str(dead), "t1121-abcdef"), StepDirectory(None))
     for path in (dead, tmp_path / "removed"):
-        result = run_cleanup.run(
+        result = run_cleanup.clean_up_or_verify(
             run_cleanup.CleanupSpec(str(path), "t1121-abcdef", unreachable="skip"), StepDirectory(None)
         )
         assert result["reachable"] is False and result["summary"].endswith("if any, remain")

@@ -21,17 +21,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
-    clocks as client_clocks,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
-    timeline_builder,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import single_clocks as client_clocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import MAX_DRIFT, ClockOffset
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import (
+    MAX_DRIFT,
+    ClockOffset,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from load_bench import REAL_TEMPLATE
 from load_world import World, world_on
 from split_point import WrongClock
@@ -76,7 +75,7 @@ def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch
             return start(given, request, plan, number)
 
     patch.setattr(local_clients, "start_client", start_client)
-    return local_clients.run(given, LoadSpec.from_params(given), StepDirectory(None), ProgressLog(None))
+    return local_clients.run_local_clients(given, LoadSpec.from_params(given), StepDirectory(None), ProgressLog(None))
 
 
 def missed(table: TimelineTable, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:
@@ -117,10 +116,10 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
     own_instance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drift: float, seed: int
 ) -> None:
     clocks = wrong_clocks(seed + int(os.environ.get("FIRST_SEED", "0")), drift)
-    info = cluster_lifecycle.present(own_instance("clocks", components=[]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("clocks", components=[]), support.quiet)
     audit_log = Path(info["cluster"]["audit_log"])
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(50), 120, support.quiet)
+        fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(50), 120, support.quiet)
         found = submit(
             world,
             clocks,
@@ -135,7 +134,7 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
         )
         assert found["counts"]["succeeded"] == COUNT, found["msg"]
         truth = audit_truth.stages_of_jobs(audit_log, world.run_id)
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         joined = ClientClocks(point_reader.read_point_inputs(world.point_dir))
         reference = int(joined.reference.partition("@")[0])
         wrong = missed(table, truth, clocks[reference])
@@ -153,10 +152,12 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
         assert wrong == [] and table.contradictions == {}
         assert misjudged(world.point_dir, clocks) == []
         if drift <= MAX_DRIFT:  # the server's clock is the true one
-            narrow = timeline_builder.build_timeline(world.point_dir, world.run_id, "001", audit_log=audit_log)
+            narrow = timeline_builder.build_timeline_of_workloads(
+                world.point_dir, world.run_id, "001", audit_log=audit_log
+            )
             assert missed(narrow, truth, clocks[reference]) == []
             assert narrow.contradictions == {} and narrow.header["notes"] == []
         monkeypatch.setattr(client_clocks, "ClockOffset", NoOffset)
-        naive = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        naive = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         others = COUNT * (CLIENTS - 1) // CLIENTS
         assert len(missed(naive, truth, clocks[reference])) == others * len(STAGES), "the audit log shows wrong times"

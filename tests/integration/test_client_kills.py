@@ -127,7 +127,7 @@ WAYS: list[Callable[[Round], None]] = [
 def breakable(rehearsal_folder: Path) -> Iterator[BreakableCluster]:
     """One control plane for all rounds."""
     yield BreakableCluster(support.options(rehearsal_folder, "client-kills", components=[]))
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "client-kills", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "client-kills", force=True), support.quiet)
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_each_workload_is_created_once_and_accounted_for(
         assert sorted(told) == wanted and set(told.values()) == {1}, [name for name, times in told.items() if times > 1]
         seen = {row["index"] for row in world.rows("observations", "event")}
         assert seen == set(range(COUNT)), "a workload was never seen"
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         assert Counter(table.outcome) == {"unfinished": COUNT} and table.contradictions == {}
         assert not (world.point_dir / "clients" / world.run_id).exists(), "what was joined is left"
 

@@ -14,8 +14,8 @@ from typing import Any
 import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, prepare_load
@@ -44,21 +44,21 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
     assert [one["counts"]["created"] for one in found["clients"]] == [21, 20, 20]
     assert all(one["lateness"]["p99"] >= 0 for one in found["clients"]) and "by 3 clients" in found["msg"]
     alone = request_of(world, **{**load, "clients": 1, "point_dir": str(tmp_path / "alone")})
-    prepare_load.write_plan(alone, 1)
+    prepare_load.write_plan_for_clients(alone, 1)
     assert (tmp_path / "alone" / "plan.jsonl").read_bytes() == (world.point_dir / "plan.jsonl").read_bytes()
     attempts = world.rows("ledger", "attempt")
     assert set(final(attempts).values()) == {1} and len(final(attempts)) == 61 == len(world.names())
     client = 0
-    for row in files.read_lines(world.point_dir / "ledger.jsonl"):
+    for row in files.read_json_lines(world.point_dir / "ledger.jsonl"):
         client = row["client"] if row["type"] == "session" else client
         assert row["type"] != "attempt" or row["index"] % CLIENTS == client
     seen: dict[int, set[int]] = {}
-    for row in files.read_lines(world.point_dir / "observations.jsonl"):
+    for row in files.read_json_lines(world.point_dir / "observations.jsonl"):
         client = row["client"] if row["type"] == "session" else client
         if row["type"] == "event":
             seen.setdefault(client, set()).add(row["index"] % CLIENTS)
     assert seen == {0: {0}, 1: {1}, 2: {2}}, "each client samples what it sent"
-    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 61} and table.contradictions == {}
     for entry in table.header["clocks"]:
         low, high = entry["offset"]
@@ -127,7 +127,7 @@ def test_a_client_ends_with_the_call_that_started_it(world: World) -> None:
 
 def test_what_clients_can_not_send_is_refused_before_anything_is_created(world: World) -> None:
     with pytest.raises(InputError, match="a loop of one client"):
-        prepare_load.write_plan(request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3)
+        prepare_load.write_plan_for_clients(request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3)
     assert not world.names() and not (world.point_dir / "plan.jsonl").exists()
 
 
@@ -147,7 +147,7 @@ def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world:
     assert set(final(attempts).values()) == {1} and len(final(attempts)) == 90
     client, sessions, boots = 0, Counter[int](), dict[int, str]()
     first: dict[int, float] = {}
-    for row in files.read_lines(world.point_dir / "ledger.jsonl"):
+    for row in files.read_json_lines(world.point_dir / "ledger.jsonl"):
         if row["type"] == "session":
             client = row["client"]
             sessions[client] += 1
@@ -157,5 +157,5 @@ def test_a_client_that_continues_on_another_machine_sends_what_is_missing(world:
     assert set(sessions.values()) == {2} and set(boots.values()) == {boot_id()}
     assert first[1] > resumed, "no clock relates it to the start: it continues with the first missing workload"
     assert first[0] < resumed and first[2] < resumed, "the others follow the common schedule, and are late"
-    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 90} and table.contradictions == {}

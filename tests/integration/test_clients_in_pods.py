@@ -46,7 +46,7 @@ def breakable(rehearsal_folder: Path) -> Iterator[BreakableCluster]:
     """One control plane with a real node for all tests."""
     name = f"pods-{os.environ.get('PYTEST_XDIST_WORKER', 'only')}"
     yield BreakableCluster(support.options(rehearsal_folder, name, components=["python-image"]))
-    cluster_lifecycle.absent(support.options(rehearsal_folder, name, force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, name, force=True), support.quiet)
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_a_run_whose_clients_are_pods_passes(rehearsal_folder: Path, tmp_path: P
     assert done.code == 0 and "PASS" in done.output, done.output
     points = sorted((run_dirs(tmp_path)[0] / "points").iterdir())
     for point in points:
-        clients = {row["client"] for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "session"}
+        clients = {row["client"] for row in files.read_json_lines(point / "ledger.jsonl") if row["type"] == "session"}
         assert clients == set(range(4))
-        rows = [row for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
+        rows = [row for row in files.read_json_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
         found = Counter((row["kind"], row["name"]) for row in rows if row["outcome"] in ("created", "already_mine"))
         assert {row["index"] for row in rows} == set(range(6)) and set(found.values()) == {1}
     assert len(points) == 3
@@ -152,10 +152,10 @@ def test_whoever_is_killed_each_workload_is_created_once_and_accounted_for(
         load.end()
     print(f"round {seed}: {time.monotonic() - began:.0f} s", flush=True)
     assert world.names() == load.wanted()
-    rows = [row for row in files.read_lines(load.point / "ledger.jsonl") if row["type"] == "attempt"]
+    rows = [row for row in files.read_json_lines(load.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert sorted(final(rows)) == load.wanted() and set(final(rows).values()) == {1}
     assert set(Counter(row["outcome"] for row in rows)) <= {"created", "already_mine", "retry", "ambiguous"}
-    table = timeline_builder.build_timeline(load.point, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(load.point, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": COUNT} and table.contradictions == {}
     load.require_nothing_left()
 
@@ -169,7 +169,7 @@ def test_the_workloads_of_a_client_that_is_lost_are_named(world: World, tmp_path
     finally:
         load.end()
     result = files.read_json(load.point / "elsewhere.json")["result"]
-    rows = list(files.read_lines(load.point / "ledger.jsonl"))
+    rows = list(files.read_json_lines(load.point / "ledger.jsonl"))
     known = final([row for row in rows if row["type"] == "attempt"])
     assert set(known.values()) == {1}
     unknown = [name for name in load.wanted() if name not in known]
@@ -181,7 +181,7 @@ def test_the_workloads_of_a_client_that_is_lost_are_named(world: World, tmp_path
     assert told in result["stopped"] and " ".join(told.split()) in load.said()
     named = result["stopped"].removeprefix(told).removesuffix(", …").split(", ")
     assert named and set(named) <= set(unknown) and (len(named) == len(unknown) or len(named) == 10)
-    table = timeline_builder.build_timeline(load.point, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(load.point, world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": COUNT - len(unknown), "lost": len(unknown)}
     load.require_nothing_left()
 

@@ -240,5 +240,5 @@ def test_runs_on_a_cluster_that_is_not_theirs_take_turns_and_see_whose_turn_it_i
     assert done.code == 0, done.output
     assert f"lock: run {RUN_ID} holds the lock on 127.0.0.1:" in done.flat()
     assert files.read_json(lab.run_dir / "lock-sutest.json")["state"] == "released"
-    told = lock_session.lock_info(rehearsal.kubeconfig, "", "default")
+    told = lock_session.lock_holder_and_queue(rehearsal.kubeconfig, "", "default")
     assert (told["holder"], told["waiting"]) == (None, [])

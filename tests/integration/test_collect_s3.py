@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 from load_world import World
 from playbook import ROOT
 
@@ -123,10 +123,12 @@ class Site:
 
     def complete(self) -> None:
         """Check that the point has all files, and that nothing is left elsewhere."""
-        rows = list(files.read_lines(self.point / "ledger.jsonl"))
+        rows = list(files.read_json_lines(self.point / "ledger.jsonl"))
         made = Counter(row["index"] for row in rows if row["type"] == "attempt" and row["outcome"] == "created")
         assert made == dict.fromkeys(range(COUNT), 1)
-        seen = {row["index"] for row in files.read_lines(self.point / "observations.jsonl") if row["type"] == "event"}
+        seen = {
+            row["index"] for row in files.read_json_lines(self.point / "observations.jsonl") if row["type"] == "event"
+        }
         assert seen >= set(range(COUNT)), "the observations of all clients are there"
         assert self.store.uploaded_clients() == []
         assert not (self.point / "clients").exists()
@@ -153,7 +155,7 @@ def site(world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: Site, monkeypatch) -> None:
     with pytest.raises(ProcessError, match="no S3 server is set.*set workload_collect_s3 and call the same task again"):
-        load_in_pods.present(site.given(collect_s3={}), StepDirectory(None))
+        load_in_pods.run_load_in_pods(site.given(collect_s3={}), StepDirectory(None))
     assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.STARTED
     # The URLs that the next session gives have expired before a pod uses them; it then gives others.
     made = []
@@ -167,7 +169,7 @@ def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: S
 
     original = ResultStore.secret
     monkeypatch.setattr(ResultStore, "secret", secret)
-    done = load_in_pods.present(site.given(), StepDirectory(None))
+    done = load_in_pods.run_load_in_pods(site.given(), StepDirectory(None))
     assert done["found"] and done["counts"]["created"] == COUNT and len(made) >= 2
     site.complete()
     site.no_secrets()
@@ -188,13 +190,13 @@ def test_the_next_call_collects_everything_wherever_the_controller_was_killed(si
         assert controller.returncode == -signal.SIGKILL, kill
         assert site.store.uploaded_clients() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
     assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.FETCHED
-    done = load_in_pods.present(given, StepDirectory(None))
+    done = load_in_pods.run_load_in_pods(given, StepDirectory(None))
     assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
     site.complete()
     client = site.world.client
     space = client.kind("v1", "Namespace")
     until(lambda: client.get(space, f"seatrial-load-{site.world.run_id}") is None, "nothing is left of it")
-    assert load_in_pods.present(given, StepDirectory(None))["counts"]["created"] == COUNT
+    assert load_in_pods.run_load_in_pods(given, StepDirectory(None))["counts"]["created"] == COUNT
 
 
 def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) -> None:
@@ -216,15 +218,15 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     whole = held.get_object(Bucket="results", Key=site.store.key(0))["Body"].read()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole[:-20] + bytes(20))
     with pytest.raises(DataError, match="its checksum is not that of the files that were sent"):
-        load_in_pods.present(site.given(), StepDirectory(None))
+        load_in_pods.run_load_in_pods(site.given(), StepDirectory(None))
     assert site.store.uploaded_clients() == [0, 1] and not (site.point / "ledger.jsonl").exists()
     held.put_object(Bucket="results", Key=site.store.key(0), Body=whole)
     # The bucket cannot be reached: an error of access, and nothing is lost either.
     wrong = {**site.s3, "secret_key": "wrong"}
     with pytest.raises(AccessError, match="check access key, secret key and the bucket's policy"):
-        load_in_pods.present(site.given(collect_s3=wrong), StepDirectory(None))
+        load_in_pods.run_load_in_pods(site.given(collect_s3=wrong), StepDirectory(None))
     # GIVE_BACK ends the load and brings its files home.
-    assert load_in_pods.absent(site.given(state="absent", request={}), StepDirectory(None))["changed"]
+    assert load_in_pods.remove_load_from_pods(site.given(state="absent", request={}), StepDirectory(None))["changed"]
     site.complete()
     site.no_secrets()
     assert not (site.point / remote_load.FILE).exists()
@@ -237,7 +239,7 @@ def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Sit
         ({"secret_key": "wrong"}, "check the secret key"),
     ):
         with pytest.raises(InputError, match=words):
-            load_in_pods.present(site.given(collect_s3={**site.s3, **more}), StepDirectory(None))
+            load_in_pods.run_load_in_pods(site.given(collect_s3={**site.s3, **more}), StepDirectory(None))
         client = site.world.client
         assert client.get(client.kind("v1", "Namespace"), f"seatrial-load-{site.world.run_id}") is None
         assert not (site.point / remote_load.FILE).exists()

@@ -81,7 +81,9 @@ def test_a_run_that_nothing_can_be_scheduled_for_fails_before_it_prepares_anythi
 def test_a_cluster_without_the_kinds_of_an_api_is_refused_with_the_apis_that_it_has(
     own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
 ) -> None:
-    info = cluster_lifecycle.present(own_instance("older", components=["training-operator"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("older", components=["training-operator"]), support.quiet
+    )
     given = {
         "cluster_provider": "existing",
         "cluster_kubeconfig": info["kubeconfig"],

@@ -129,10 +129,10 @@ def test_a_load_in_a_pod_outlives_its_controller_and_its_files_come_back(site: S
     assert second.wait(timeout=240) == 0, site.said("second.log")
     assert "found the load again by its run id" in site.said("second.log")
     assert "100 of 100 created" in site.said("second.log"), "its own progress is shown"
-    rows = list(files.read_lines(site.point / "ledger.jsonl"))
+    rows = list(files.read_json_lines(site.point / "ledger.jsonl"))
     assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 100}
     assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
-    seen = {row["type"] for row in files.read_lines(site.point / "observations.jsonl")}
+    seen = {row["type"] for row in files.read_json_lines(site.point / "observations.jsonl")}
     assert {"canary", "event"} & seen, seen
     assert len(site.workloads()) == 100
     assert files.read_json(site.point / "elsewhere.json")["state"] == "fetched"
@@ -164,20 +164,20 @@ def test_a_pod_that_does_not_begin_or_dies_is_said_with_its_own_words(site: Site
 
     def told() -> str:
         with pytest.raises(WaitTimeout, match="did not start within 1 s: ") as raised:
-            load_in_pods.present(nowhere, StepDirectory(None))
+            load_in_pods.run_load_in_pods(nowhere, StepDirectory(None))
         return str(raised.value)
 
     until(lambda: "within 1 s: Unschedulable: " in told(), "the error has the scheduler's reason")
-    assert load_in_pods.absent(nowhere, StepDirectory(None))["changed"]
+    assert load_in_pods.remove_load_from_pods(nowhere, StepDirectory(None))["changed"]
     until(lambda: not site.left(), f"the give-back takes it away: {site.left()}")
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pods.present, site.given(), StepDirectory(None))
+        asked = pool.submit(load_in_pods.run_load_in_pods, site.given(), StepDirectory(None))
         until(lambda: len(site.workloads()) >= 3 or asked.done(), "the load begins")
         (process,) = site.kubelet.processes.values()
         os.killpg(process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="died without a result: exit code 137, Error"):
             asked.result(240)
-    load_in_pods.absent(site.given(), StepDirectory(None))
+    load_in_pods.remove_load_from_pods(site.given(), StepDirectory(None))
 
 
 def of_clients(site: Site) -> dict[int, subprocess.Popen[bytes]]:
@@ -206,22 +206,22 @@ def test_a_killed_pod_of_several_is_made_again_and_resumes(site: Site) -> None:
                "canary_rate": 5, "seed": 3}  # fmt: skip
     given = site.given(driver_restarts=2, request=request)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load_in_pods.present, given, StepDirectory(None))
+        asked = pool.submit(load_in_pods.run_load_in_pods, given, StepDirectory(None))
         until(lambda: len(site.workloads()) >= 60 or asked.done(), "the load begins")
         kill_client(site, 1)
         result = asked.result(240)
     assert [one["sessions"] for one in result["clients"]] == [1, 2, 1], "the others were not disturbed"
     assert (result["counts"]["planned"], result["counts"]["unknown"], result["stopped"]) == (240, 0, "")
     assert result["counts"]["created"] + result["counts"]["already_mine"] == 240 == len(site.workloads())
-    rows = [row for row in files.read_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
+    rows = [row for row in files.read_json_lines(site.point / "ledger.jsonl") if row["type"] == "attempt"]
     assert Counter(final(rows).values()) == {1: 240}
-    table = timeline_builder.build_timeline(site.point, site.world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(site.point, site.world.run_id, "001")
     assert Counter(table.outcome) == {"unfinished": 240} and table.contradictions == {}
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
     leases = site.world.client.kind("coordination.k8s.io/v1", "Lease")
     selector = f"perfscale.seatrial/run={site.world.run_id}"
     assert site.world.client.list(leases, site.world.namespace, selector)[0] == []
-    assert load_in_pods.present(given, StepDirectory(None))["changed"] is False
+    assert load_in_pods.run_load_in_pods(given, StepDirectory(None))["changed"] is False
 
 
 @pytest.mark.long
@@ -238,7 +238,7 @@ def test_the_kubeconfig_of_another_target_stays_until_the_last_client_has_ended(
         lambda: client.get(secret, load.pod.spec.name, site.place) is None, "the Secret is deleted without a controller"
     )
     assert all(one.ended for one in load.pod.status().clients), "not before the last has ended"
-    result = load_in_pods.present(given, StepDirectory(None))
+    result = load_in_pods.run_load_in_pods(given, StepDirectory(None))
     assert [one["sessions"] for one in result["clients"]] == [1, 2, 1] and result["counts"]["unknown"] == 0
     assert len(site.workloads()) == 60
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
@@ -274,5 +274,5 @@ def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> No
         ({"request": {**site.given()["request"], "templates": [{"content": "{{ nobody }}"}]}}, "'nobody' is undefined"),
     ):
         with pytest.raises(InputError, match=words):
-            load_in_pods.present(site.given(**more), StepDirectory(None))
+            load_in_pods.run_load_in_pods(site.given(**more), StepDirectory(None))
         assert not site.left() and not (site.point / remote_load.FILE).exists()

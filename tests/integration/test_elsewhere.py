@@ -76,7 +76,7 @@ def test_a_load_outlives_its_controller_and_its_connection_and_its_files_come_ba
     site.server.start()
     assert second.wait(timeout=300) == 0, site.said("second.log")
     point = site.point
-    rows = list(files.read_lines(point / "ledger.jsonl"))
+    rows = list(files.read_json_lines(point / "ledger.jsonl"))
     assert Counter(row["outcome"] for row in rows if row["type"] == "attempt") == {"created": 260}
     assert len([row for row in rows if row["type"] == "session"]) == 1, "one load, never begun anew"
     assert (point / "plan.jsonl").exists() and (point / "observations.jsonl").exists()

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
     user_workload_monitoring as monitoring,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import NAMESPACE, VERSION
 from playbook import play, run_dirs
 
@@ -99,9 +99,11 @@ def await_kind(client: Client, version: str, kind: str) -> None:
 def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     """A cluster with OLM that looks like OpenShift to a run."""
     options = support.options(rehearsal_folder, "around", components=["training-operator", "trainer", "olm"])
-    made = cluster_lifecycle.present(options, support.quiet)
+    made = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(4, pool="test-around"), 240, support.quiet)
+        fake_nodes.create_fake_nodes(
+            client, simulated_node_pool.NodePoolSpec(4, pool="test-around"), 240, support.quiet
+        )
         openshift(client)
         machines, pools = machine_api_simulator.MachineApiSimulator(client), Pools(client)
         machines.start()
@@ -111,7 +113,7 @@ def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
         pools.join()
         machines.stop()
         assert machines.errors == []
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "around", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "around", force=True), support.quiet)
 
 
 @pytest.fixture(scope="module")

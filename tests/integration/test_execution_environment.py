@@ -12,7 +12,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import NodePoolSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_node_pool import NodePoolSpec
 from execution_environment import Podman
 from playbook import run_dirs
 
@@ -66,8 +66,12 @@ def run_job(podman: Podman, job: Path, runs: Path, **more: str) -> None:
 def test_a_job_in_the_image_measures_an_existing_cluster_as_any_user(
     podman: Podman, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.RehearsalOptions]
 ) -> None:
-    info = cluster_lifecycle.present(own_instance("from-an-image", components=["trainer"]), support.quiet)
-    fake_nodes.present(support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 240, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("from-an-image", components=["trainer"]), support.quiet
+    )
+    fake_nodes.create_fake_nodes(
+        support.Rehearsal(info["kubeconfig"], info).client(), NodePoolSpec(1), 240, support.quiet
+    )
     given = {"cluster_provider": "existing", "cluster_kubeconfig": "/runner/job/kubeconfig"}
     job, runs = job_of(tmp_path, given)
     (job / "kubeconfig").write_bytes(Path(info["kubeconfig"]).read_bytes())

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
@@ -71,7 +67,7 @@ def test_a_run_arrives_whole_private_and_with_a_manifest(run: Path, place: s3.S3
     s3.download_objects_to_folder(replace(place, prefix=f"nightly/{NAME}"), tmp_path, MOST_BYTES)
     found = contents(tmp_path)
     manifest = files.read_json(tmp_path / "manifest.json")
-    files.check_schema("manifest/1", manifest)
+    files.validate_against_schema("manifest/1", manifest)
     del found["manifest.json"]
     assert found == contents(run)
     assert {one["name"] for one in manifest["files"]} == set(found)

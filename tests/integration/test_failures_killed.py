@@ -56,12 +56,12 @@ def test_a_kill_in_the_middle_of_failures_leaves_nothing_broken_after_the_cleanu
         stream.write(b'{"type":"undone","number":0,"tar')  # as a power cut leaves it
     assert not nodes_are_whole(world)
     spec = run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder))
-    run_cleanup.run(spec, StepDirectory(None))
+    run_cleanup.clean_up_or_verify(spec, StepDirectory(None))
     assert within_patience(lambda: nodes_are_whole(world)), "a node stayed broken"
     left = world.client.list(world.client.kind("batch/v1", "Job"), world.namespace)[0]
     assert left == []
     assert {row["changed"] for row in world.rows("failures", "undone")} == {True}
-    run_cleanup.run(spec, StepDirectory(None))
+    run_cleanup.clean_up_or_verify(spec, StepDirectory(None))
     assert len(world.rows("failures", "undone")) == 3, "what was undone was undone again"
 
 
@@ -123,7 +123,7 @@ def test_a_kill_while_the_control_plane_fails_leaves_one_that_works(world: World
     assert "kube-controller-manager" not in processes_of(cluster)
     world.client.request("GET", "/version")  # it goes on although nobody has undone it
     spec = run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder))
-    run_cleanup.run(spec, StepDirectory(None))
+    run_cleanup.clean_up_or_verify(spec, StepDirectory(None))
     assert "kube-controller-manager" in processes_of(cluster)
     assert {row["target"] for row in world.rows("failures", "undone")} == {"kube-apiserver", "kube-controller-manager"}
     assert world.client.list(world.client.kind("batch/v1", "Job"), world.namespace)[0] == []

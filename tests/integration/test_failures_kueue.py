@@ -51,7 +51,7 @@ def test_each_stage_of_an_eviction_by_kueue_meets_the_audit_log(own_instance: An
     folder.mkdir()
     (folder / "component.yml").write_text(COMPONENT, encoding="utf-8")
     components = ["kueue", "kueue-pods-ready", str(folder)]
-    info = cluster_lifecycle.present(own_instance("queued", components=components), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("queued", components=components), support.quiet)
     job = JOB.replace('{name: "{{ name }}"}', '{name: "{{ name }}", labels: {kueue.x-k8s.io/queue-name: users}}', 1)
     job = job.replace("  parallelism", "  suspend: true\n  parallelism", 1)
     with world_on(info["kubeconfig"], tmp_path / "world") as world:
@@ -65,7 +65,7 @@ def test_each_stage_of_an_eviction_by_kueue_meets_the_audit_log(own_instance: An
         found = world.submit(**{**load(30, failure), "templates": templates, "stages": stages})
         assert found["counts"]["succeeded"] == 4, found
         seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
-        start = timeline_builder.build_timeline(world.point_dir, world.run_id, "001").header["start"]
+        start = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001").header["start"]
         write = ("workloads/status", ("patch", "update"), "seatrial:kueue")
         written = windows(Path(info["cluster"]["audit_log"]), (world.run_id,), dict.fromkeys(OF_QUEUE, write))
     assert seen.recoveries

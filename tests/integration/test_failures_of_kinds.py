@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import rehearsal as support
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 from failing_load import BEGIN, check_stages, failing_cluster, nodes_are_whole, within_patience
 from load_world import world_on
 
@@ -52,9 +52,9 @@ def cluster(rehearsal_folder: Path) -> Iterator[support.Rehearsal]:
 @pytest.mark.parametrize("way", list(WAYS))
 def test_each_stage_of_a_recovery_meets_the_audit_log(cluster: support.Rehearsal, tmp_path: Path, way: str) -> None:
     kind, parameters = WAYS[way]
-    loaded = workload_kinds.load_kind(kind)
+    loaded = workload_kinds.load_kind_by_name_or_path(kind)
     pods = {"metadata": {"labels": {}}, "pods": 3, "gpus": 1, "suspend": False, "backoff_limit": 100, "max_restarts": 0}
-    options = workload_files.submit_options_with_content(
+    options = read_workload_files.submit_options_with_content(
         {
             "stages": loaded.watched(workload_kinds.find_wrapped_kind(loaded)),
             "templates": [{"kind": kind, "content": POD, "parameters": {**pods, **parameters}}],

@@ -42,15 +42,15 @@ def test_a_real_training_goes_on_from_its_checkpoint_when_a_pod_of_it_was_killed
         log = Path(files.read_yaml(run / "cluster.yml")["clusters"]["sutest"]["audit_log"])
         check_real_recovery(run, log)
     finally:
-        cluster_lifecycle.absent(support.options(rehearsal_folder, "training", force=True), support.quiet)
+        cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "training", force=True), support.quiet)
 
 
 def check_real_recovery(run: Path, log: Path) -> None:
     """Compare the stages of the recovery with the audit log, and what is done again with the files of the training."""
     point, run_id = run / "points" / "001", files.read_yaml(run / "run.yml")["id"]
-    rows = list(files.read_lines(point / "training.jsonl"))
+    rows = list(files.read_json_lines(point / "training.jsonl"))
     seen = failure_recoveries.read_point_failures(point, run_id, "001", training=rows)
-    start = timeline_builder.build_timeline(point, run_id, "001").header["start"]
+    start = timeline_builder.build_timeline_of_workloads(point, run_id, "001").header["start"]
     (recovery,) = seen.recoveries
     writes = {**WRITES, "whole": (*WRITES["whole"][:2], "system:node:real-0"), "killed": ("pods/", ("delete",), "")}
     written = windows(log, (run_id,), writes)

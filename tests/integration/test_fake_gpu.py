@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     fake_gpu_operator,
     fake_nodes,
     kwok_on_real_cluster,
-    node_pool,
+    simulated_node_pool,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
     FakeNodePermission,
@@ -38,44 +38,58 @@ def client(rehearsal: support.Rehearsal) -> Iterator[Client]:
 
 
 def names(client: Client, pool: str) -> list[str]:
-    return sorted(one["metadata"]["name"] for one in fake_nodes.list_pool(client, pool))
+    return sorted(one["metadata"]["name"] for one in fake_nodes.list_nodes_of_pool(client, pool))
 
 
 def test_a_pool_grows_shrinks_changes_shape_and_goes(client: Client) -> None:
     pool, run = "test-pool", "run-0001"
-    other = node_pool.NodePoolSpec(1, pool="test-other", run_id=run)
-    fake_nodes.present(client, other, 240, support.quiet)
+    other = simulated_node_pool.NodePoolSpec(1, pool="test-other", run_id=run)
+    fake_nodes.create_fake_nodes(client, other, 240, support.quiet)
 
-    made = fake_nodes.present(client, node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
+    made = fake_nodes.create_fake_nodes(
+        client, simulated_node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet
+    )
     assert (made["created"], made["gpus"], made["changed"]) == (3, 24, True)
-    assert all(node_pool.is_ready(one) for one in fake_nodes.list_pool(client, pool))
-    again = fake_nodes.present(client, node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet)
+    assert all(simulated_node_pool.is_node_schedulable(one) for one in fake_nodes.list_nodes_of_pool(client, pool))
+    again = fake_nodes.create_fake_nodes(
+        client, simulated_node_pool.NodePoolSpec(3, pool=pool, run_id=run), 240, support.quiet
+    )
     assert (again["created"], again["removed"], again["changed"]) == (0, 0, False)
 
-    fake_nodes.present(client, node_pool.NodePoolSpec(5, pool=pool, run_id=run), 240, support.quiet)
-    fake_nodes.present(client, node_pool.NodePoolSpec(2, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(5, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(2, pool=pool, run_id=run), 240, support.quiet)
     assert names(client, pool) == ["test-pool-0000", "test-pool-0001"]
 
-    changed = fake_nodes.present(
-        client, node_pool.NodePoolSpec(2, node_pool.NodeShape(gpus=4), pool, run), 240, support.quiet
+    changed = fake_nodes.create_fake_nodes(
+        client,
+        simulated_node_pool.NodePoolSpec(2, simulated_node_pool.NodeShape(gpus=4), pool, run),
+        240,
+        support.quiet,
     )
     assert (changed["created"], changed["removed"]) == (2, 2)
     before, after = changed["diff"]["before"].splitlines(), changed["diff"]["after"].splitlines()
     assert "nvidia.com/gpu 8" in before[0] and "nvidia.com/gpu 4" in after[0] and len(before) == len(after) == 2
-    assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_pool(client, pool)} == {"4"}
+    assert {one["status"]["allocatable"]["nvidia.com/gpu"] for one in fake_nodes.list_nodes_of_pool(client, pool)} == {
+        "4"
+    }
 
-    second = node_pool.NodePoolSpec(2, pool=pool, run_id="run-0002")
-    assert fake_nodes.present(client, second, 240, support.quiet)["created"] == 2, "those of another run do not count"
+    second = simulated_node_pool.NodePoolSpec(2, pool=pool, run_id="run-0002")
+    assert fake_nodes.create_fake_nodes(client, second, 240, support.quiet)["created"] == 2, (
+        "those of another run do not count"
+    )
     assert names(client, pool) == [f"test-pool-{index:04d}" for index in range(4)]
-    assert fake_nodes.absent(client, second, 240, support.quiet)["removed"] == 2
-    assert not fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id="run-0002"), 240, support.quiet)[
-        "changed"
-    ]
+    assert fake_nodes.remove_fake_nodes(client, second, 240, support.quiet)["removed"] == 2
+    assert not fake_nodes.remove_fake_nodes(
+        client, simulated_node_pool.NodePoolSpec(0, pool=pool, run_id="run-0002"), 240, support.quiet
+    )["changed"]
     assert (
-        fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)["removed"] == 2
+        fake_nodes.remove_fake_nodes(
+            client, simulated_node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet
+        )["removed"]
+        == 2
     )
     assert names(client, pool) == [] and names(client, "test-other") == ["test-other-0000"]
-    fake_nodes.absent(client, other, 240, support.quiet)
+    fake_nodes.remove_fake_nodes(client, other, 240, support.quiet)
 
 
 def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_them(client: Client) -> None:
@@ -87,8 +101,10 @@ def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_the
         return [len(one["spec"]["devices"]) for one in slices]
 
     def present(count: int, gpus: int, published: bool) -> bool:
-        spec = node_pool.NodePoolSpec(count, node_pool.NodeShape(gpus=gpus), pool, run, devices=published)
-        return bool(fake_nodes.present(client, spec, 240, support.quiet)["changed"])
+        spec = simulated_node_pool.NodePoolSpec(
+            count, simulated_node_pool.NodeShape(gpus=gpus), pool, run, devices=published
+        )
+        return bool(fake_nodes.create_fake_nodes(client, spec, 240, support.quiet)["changed"])
 
     assert present(2, 8, True) and devices() == [8, 8]
     assert not present(2, 8, True)
@@ -98,9 +114,11 @@ def test_devices_are_published_with_the_nodes_of_a_run_and_go_before_or_with_the
     assert present(3, 4, True) and devices() == [4, 4, 4]
     # Whoever has nodes of no run in the pool, or another run, leaves them.
     for other in ("", "run-0004"):
-        fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=other), 240, support.quiet)
+        fake_nodes.remove_fake_nodes(
+            client, simulated_node_pool.NodePoolSpec(0, pool=pool, run_id=other), 240, support.quiet
+        )
         assert devices() == [4, 4, 4]
-    fake_nodes.absent(client, node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
+    fake_nodes.remove_fake_nodes(client, simulated_node_pool.NodePoolSpec(0, pool=pool, run_id=run), 240, support.quiet)
     assert devices() == []
 
 
@@ -109,8 +127,12 @@ def test_a_node_of_that_name_that_is_not_ours_is_left_alone(client: Client) -> N
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-mine-0000"}})
     try:
         with pytest.raises(OwnershipError, match="exists without our labels"):
-            fake_nodes.present(client, node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)
-        assert not fake_nodes.absent(client, node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet)["changed"]
+            fake_nodes.create_fake_nodes(
+                client, simulated_node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet
+            )
+        assert not fake_nodes.remove_fake_nodes(
+            client, simulated_node_pool.NodePoolSpec(1, pool="test-mine"), 240, support.quiet
+        )["changed"]
         assert client.get(kind, "test-mine-0000") is not None
     finally:
         client.delete(kind, "test-mine-0000")
@@ -122,9 +144,9 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
     for name in ("test-bare-0", "test-bare-1"):
         client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}})
 
-    def spec(run: str, gpus: int = 4, selector: str = "test-gpus=yes") -> node_pool.NodePoolSpec:
-        shape = node_pool.NodeShape(gpus=gpus, product="A100")
-        return node_pool.NodePoolSpec(0, shape, "test-added", run, add_to=selector)
+    def spec(run: str, gpus: int = 4, selector: str = "test-gpus=yes") -> simulated_node_pool.NodePoolSpec:
+        shape = simulated_node_pool.NodeShape(gpus=gpus, product="A100")
+        return simulated_node_pool.NodePoolSpec(0, shape, "test-added", run, add_to=selector)
 
     def state() -> list[tuple[str | None, str | None]]:
         found = [client.get(kind, f"test-bare-{number}") for number in (0, 1)]
@@ -134,20 +156,20 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
         ]
 
     try:
-        assert fake_nodes.present(client, spec("run-0001"), 240, support.quiet, check=True)["changed"]
+        assert fake_nodes.create_fake_nodes(client, spec("run-0001"), 240, support.quiet, check=True)["changed"]
         assert state() == [(None, None)] * 2
-        made = fake_nodes.present(client, spec("run-0001"), 240, support.quiet)
+        made = fake_nodes.create_fake_nodes(client, spec("run-0001"), 240, support.quiet)
         assert made["gpus_added_to"] == ["test-bare-0", "test-bare-1"] and state() == [("4", "simulated-A100")] * 2
-        assert not fake_nodes.present(client, spec("run-0001"), 240, support.quiet)["changed"]
-        fake_nodes.present(client, spec("run-0001", gpus=2), 240, support.quiet)
+        assert not fake_nodes.create_fake_nodes(client, spec("run-0001"), 240, support.quiet)["changed"]
+        fake_nodes.create_fake_nodes(client, spec("run-0001", gpus=2), 240, support.quiet)
         assert state() == [("2", "simulated-A100")] * 2
 
         with pytest.raises(OwnershipError, match="of run run-0001: they are not changed"):
-            fake_nodes.present(client, spec("run-0002"), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, spec("run-0002"), 240, support.quiet)
         with pytest.raises(InputError, match="no node has the labels 'no=such'"):
-            fake_nodes.present(client, spec("run-0001", selector="no=such"), 240, support.quiet)
-        assert not fake_nodes.absent(client, spec("run-0002"), 240, support.quiet)["changed"]
-        assert fake_nodes.absent(client, spec("run-0001", selector=""), 240, support.quiet)["changed"]
+            fake_nodes.create_fake_nodes(client, spec("run-0001", selector="no=such"), 240, support.quiet)
+        assert not fake_nodes.remove_fake_nodes(client, spec("run-0002"), 240, support.quiet)["changed"]
+        assert fake_nodes.remove_fake_nodes(client, spec("run-0001", selector=""), 240, support.quiet)["changed"]
         assert state() == [(None, None)] * 2
         assert not any(
             name.startswith((GPU, "perfscale")) for name in client.get(kind, "test-bare-0")["metadata"]["labels"]
@@ -156,7 +178,7 @@ def test_gpus_are_added_to_existing_nodes_and_only_these_are_removed(client: Cli
         body = {"status": {"capacity": {GPU: "8"}}}
         client.request("PATCH", kind.path(name="test-bare-1", subresource="status"), body, content_type=MERGE_PATCH)
         with pytest.raises(OwnershipError, match=r"node test-bare-1 has GPUs or labels of GPUs \(nvidia.com/gpu: 8\)"):
-            fake_nodes.present(client, spec("run-0001"), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, spec("run-0001"), 240, support.quiet)
         assert state()[0] == (None, None), "nothing is changed before all nodes are known to be free"
     finally:
         for name in ("test-bare-0", "test-bare-1"):
@@ -188,9 +210,9 @@ class StatusUpdaterAndPlugin(threading.Thread):
             return
 
 
-def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> node_pool.NodePoolSpec:
+def operator_spec(run: str, *pools: fake_gpu_operator.NodePool) -> simulated_node_pool.NodePoolSpec:
     operator = fake_gpu_operator.FakeGpuOperatorSpec(pools)
-    return node_pool.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
+    return simulated_node_pool.NodePoolSpec(0, pool="test-operator", run_id=run, operator=operator)
 
 
 def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: Client) -> None:
@@ -214,25 +236,27 @@ def test_the_fake_gpu_operator_is_installed_and_removed_without_a_trace(client: 
     programs = StatusUpdaterAndPlugin(client, "test-plain-0", {"a100": 4})
     programs.start()
     try:
-        assert fake_nodes.present(client, spec, 240, support.quiet, check=True)["gpus_added_to"] == ["test-plain-0"]
+        assert fake_nodes.create_fake_nodes(client, spec, 240, support.quiet, check=True)["gpus_added_to"] == [
+            "test-plain-0"
+        ]
         assert traces() == []
-        made = fake_nodes.present(client, spec, 240, support.quiet)
+        made = fake_nodes.create_fake_nodes(client, spec, 240, support.quiet)
         assert programs.seen and made["gpus_added_to"] == ["test-plain-0"] and made["changed"]
         labels = client.get(kind, "test-plain-0")["metadata"]["labels"]
         assert labels[f"{GPU}.product"] == "simulated-NVIDIA-A100-SXM4-80GB" and labels[f"{GPU}.count"] == "4"
         assert len(traces()) > 10
-        assert not fake_nodes.present(client, spec, 240, support.quiet)["changed"]
+        assert not fake_nodes.create_fake_nodes(client, spec, 240, support.quiet)["changed"]
         with pytest.raises(OwnershipError, match="has simulated GPUs of run run-0001"):
-            fake_nodes.present(client, operator_spec("run-0002", pool), 240, support.quiet)
-        assert not fake_nodes.absent(client, operator_spec("run-0002"), 240, support.quiet)["changed"]
-        assert fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0002", pool), 240, support.quiet)
+        assert not fake_nodes.remove_fake_nodes(client, operator_spec("run-0002"), 240, support.quiet)["changed"]
+        assert fake_nodes.remove_fake_nodes(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
         assert traces() == []
         assert GPU not in client.get(kind, "test-plain-0")["status"].get("capacity", {})
-        assert not fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
+        assert not fake_nodes.remove_fake_nodes(client, operator_spec("run-0001"), 240, support.quiet)["changed"]
     finally:
         programs.over.set()
         programs.join(120)
-        fake_nodes.absent(client, operator_spec("run-0001"), 240, support.quiet)
+        fake_nodes.remove_fake_nodes(client, operator_spec("run-0001"), 240, support.quiet)
         client.delete(kind, "test-plain-0")
 
 
@@ -245,16 +269,16 @@ def test_the_fake_gpu_operator_is_refused_beside_real_gpus(client: Client) -> No
         client.request("PATCH", kind.path(name="test-real-0", subresource="status"), body, content_type=MERGE_PATCH)
         free = fake_gpu_operator.NodePool("free", "test-free-0=yes")
         with pytest.raises(OwnershipError, match="has real GPUs, 8 on node test-real-0"):
-            fake_nodes.present(client, operator_spec("run-0001", free), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0001", free), 240, support.quiet)
         with pytest.raises(OwnershipError, match="node test-real-0 has GPUs or labels of GPUs"):
             real = fake_gpu_operator.NodePool("real", "test-real-0=yes")
-            fake_nodes.present(client, operator_spec("run-0001", free, real), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0001", free, real), 240, support.quiet)
         with pytest.raises(InputError, match="node test-free-0 is in pools free, again"):
             again = fake_gpu_operator.NodePool("again", "test-free-0=yes")
-            fake_nodes.present(client, operator_spec("run-0001", free, again), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0001", free, again), 240, support.quiet)
         with pytest.raises(InputError, match="no node has the labels 'no=such' of pool 'none'"):
             none = fake_gpu_operator.NodePool("none", "no=such")
-            fake_nodes.present(client, operator_spec("run-0001", none), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0001", none), 240, support.quiet)
         assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator.NAME) is None
         assert list(client.get(kind, "test-free-0")["metadata"]["labels"]) == ["test-free-0"]
     finally:
@@ -314,7 +338,7 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
     try:
         pool = fake_gpu_operator.NodePool("owned", "owned=yes")
         with pytest.raises(OwnershipError, match=rf"has the GPU operator \(ClusterPolicy {gpu_operator_policy}\)"):
-            fake_nodes.present(client, operator_spec("run-0001", pool), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, operator_spec("run-0001", pool), 240, support.quiet)
         assert client.get(client.kind("v1", "Namespace"), fake_gpu_operator.NAME) is None
         assert list(client.get(kind, "test-owned-0")["metadata"]["labels"]) == ["owned"]
     finally:
@@ -322,13 +346,15 @@ def test_the_fake_gpu_operator_is_refused_beside_the_gpu_operator(client: Client
 
 
 def test_check_mode_makes_nothing(client: Client) -> None:
-    found = fake_nodes.present(client, node_pool.NodePoolSpec(7, pool="test-check"), 240, support.quiet, check=True)
+    found = fake_nodes.create_fake_nodes(
+        client, simulated_node_pool.NodePoolSpec(7, pool="test-check"), 240, support.quiet, check=True
+    )
     assert found["changed"] and found["created"] == 7
     assert names(client, "test-check") == []
 
 
 def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_workloads(own_instance) -> None:
-    info = cluster_lifecycle.present(own_instance("real", components=[]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("real", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         client.delete(client.kind("v1", "ConfigMap"), "seatrial-rehearsal", "kube-public")  # it stands for a real one
         kind, pods = client.kind("v1", "Node"), client.kind("v1", "Pod")
@@ -340,21 +366,21 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
         meta = {"name": "training", "namespace": "default"}
         client.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
 
-        def order(**permitted: Any) -> node_pool.NodePoolSpec:
-            return node_pool.NodePoolSpec(
+        def order(**permitted: Any) -> simulated_node_pool.NodePoolSpec:
+            return simulated_node_pool.NodePoolSpec(
                 2, pool="beside", run_id="run-0001", permission=FakeNodePermission(**permitted)
             )
 
         with pytest.raises(OwnershipError, match="is not a rehearsal cluster .*fake_gpu_real_cluster"):
-            fake_nodes.present(client, order(), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, order(), 240, support.quiet)
         with pytest.raises(OwnershipError, match="real GPU workloads: default/training"):
-            fake_nodes.present(client, order(allowed=True), 240, support.quiet)
+            fake_nodes.create_fake_nodes(client, order(allowed=True), 240, support.quiet)
         assert names(client, "beside") == []
 
         asked = order(allowed=True, beside_workloads=True, kwok_image="registry.invalid/kwok:v0.8.0")
-        assert fake_nodes.present(client, asked, 240, support.quiet)["created"] == 2
-        assert not fake_nodes.present(client, asked, 240, support.quiet)["changed"]
-        made = fake_nodes.list_pool(client, "beside")
+        assert fake_nodes.create_fake_nodes(client, asked, 240, support.quiet)["created"] == 2
+        assert not fake_nodes.create_fake_nodes(client, asked, 240, support.quiet)["changed"]
+        made = fake_nodes.list_nodes_of_pool(client, "beside")
         assert all(kwok_on_real_cluster.TAINT.items() <= one["spec"]["taints"][0].items() for one in made)
         deployment = client.get(client.kind("apps/v1", "Deployment"), "seatrial-kwok", "seatrial-kwok")
         assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.invalid/kwok:v0.8.0"
@@ -368,7 +394,7 @@ def test_fake_nodes_on_a_real_cluster_need_permission_are_tainted_and_avoid_gpu_
         refused = client.get(pods, "stray", "default")["status"]["conditions"][0]
         assert refused["reason"] == "Unschedulable" and "untolerated taint" in refused["message"]
 
-        assert fake_nodes.absent(client, asked, 240, support.quiet)["removed"] == 2
+        assert fake_nodes.remove_fake_nodes(client, asked, 240, support.quiet)["removed"] == 2
         assert [one["metadata"]["name"] for one in client.list(kind)[0]] == ["real-0"]
         assert client.get(client.kind("rbac.authorization.k8s.io/v1", "ClusterRole"), "seatrial-kwok") is None
         assert client.get(pods, "training", "default")["spec"]["nodeName"] == "real-0"
@@ -399,12 +425,14 @@ def test_a_run_gives_an_existing_cluster_fake_nodes_and_takes_them_away(
 
 @pytest.mark.long
 def test_a_thousand_nodes_are_ready_within_a_minute(own_instance) -> None:
-    info = cluster_lifecycle.present(own_instance("thousand", components=[]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("thousand", components=[]), support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         began = time.monotonic()
-        made = fake_nodes.present(client, node_pool.NodePoolSpec(1000), 120, print)
+        made = fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(1000), 120, print)
         seconds = time.monotonic() - began
-        assert made["gpus"] == 8000 and all(node_pool.is_ready(one) for one in fake_nodes.list_pool(client, "fake-gpu"))
+        assert made["gpus"] == 8000 and all(
+            simulated_node_pool.is_node_schedulable(one) for one in fake_nodes.list_nodes_of_pool(client, "fake-gpu")
+        )
         print(f"1,000 nodes ready after {seconds:.1f} s")
         # The target of the issue, for two cores that do nothing else.
         assert seconds <= 60

@@ -23,10 +23,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load import training_simulation
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load import simulated_training_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
@@ -70,7 +70,7 @@ def kinds_of_all_apis(rehearsal: support.Rehearsal) -> Iterator[None]:
     crds = [one for name in ("kuberay", "jobset", "trainer") for one in custom_resources.definitions(name)]
     with rehearsal.client() as client:
         added = [one for one in crds if client.get(client.kind_of(one), one["metadata"]["name"]) is None]
-        component_manifests.apply_all(client, added, 120)
+        component_manifests.apply_component_objects(client, added, 120)
         yield
         for one in added:
             client.delete(client.kind_of(one), one["metadata"]["name"])
@@ -80,7 +80,7 @@ def kinds_of_all_apis(rehearsal: support.Rehearsal) -> Iterator[None]:
 @pytest.mark.usefixtures("kinds_of_all_apis")
 def test_the_api_server_accepts_every_field_of_every_flavour(client: Client, given: dict[str, Any]) -> None:
     """Strict validation refuses a field that the CRD does not know, which would otherwise be dropped silently."""
-    for flavour in training_programs.flavour_names():
+    for flavour in training_flavours.flavour_names():
         made = training_objects.rendered({**given, "fine_tuning_flavour": flavour}, run_id="default")
         for manifest in made.shared:
             client.apply(manifest)
@@ -118,11 +118,11 @@ def wait_for_phases(client: Client, run_id: str, phases: dict[str, int]) -> None
 def test_logs_of_played_masters_are_collected_and_their_figures_read(
     client: Client, run_id: str, rehearsal: Any, tmp_path: Path
 ) -> None:
-    order = node_pool.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
-    fake_nodes.present(client, order, 240, lambda _line: None, False)
-    played = training_simulation.simulate_training_job(1, 2, 1, {})
-    training_simulation.write_log_file(
-        rehearsal.info["played_logs"], training_simulation.training_log_lines(played, "model", "data", 2, 1)
+    order = simulated_node_pool.NodePoolSpec(1, pool=run_id, run_id=run_id, labels={"test": run_id})
+    fake_nodes.create_fake_nodes(client, order, 240, lambda _line: None, False)
+    played = simulated_training_logs.simulate_training_job(1, 2, 1, {})
+    simulated_training_logs.write_log_file(
+        rehearsal.info["played_logs"], simulated_training_logs.training_log_lines(played, "model", "data", 2, 1)
     )
     parameters = {**PARAMETERS, "fine_tuning_node_selector": {"test": run_id}}
     made = training_objects.workloads(parameters, 3, simulated=True, run_id=run_id)
@@ -152,7 +152,7 @@ def test_logs_of_played_masters_are_collected_and_their_figures_read(
 
     collected = training_rows.logs_from_pod_logs(result["pods"], tmp_path / "logs")
     training_rows.write_training_rows(tmp_path, collected, training_rows.SIMULATED, simulated=True)
-    rows = list(files.read_lines(tmp_path / "training.jsonl"))
+    rows = list(files.read_json_lines(tmp_path / "training.jsonl"))
     assert [row["figures"] for row in rows] == [played.figures] * 3 and all(row["simulated"] for row in rows)
 
     failed = pod_logs.LogCollectionSpec(str(tmp_path / "failed"), run_id, masters, which="failed")

@@ -82,7 +82,7 @@ def test_a_claim_is_made_once_waited_for_and_given_back_by_role_cluster(
     hub: Client, world: World, tmp_path: Path, own_instance: Callable[..., cluster_lifecycle.RehearsalOptions]
 ) -> None:
     options = own_instance("hive-claimed", components=[])
-    claimed = cluster_lifecycle.present(options, support.quiet)
+    claimed = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     simulator = hive_simulator.HiveSimulator(hub, world.namespace, Path(claimed["kubeconfig"]))
     simulator.start()
     lab = Lab(tmp_path / "lab", "g-hive")

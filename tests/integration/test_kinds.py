@@ -119,7 +119,7 @@ def test_a_kind_that_is_one_folder_runs_through_all_phases(tmp_path: Path, rehea
     done = playbook.play("-e", json.dumps(settings), artifacts=tmp_path / "runs", project="workload_scale", timeout=900)
     assert done.code == 0, done.output[-6000:]
     (run,) = playbook.run_dirs(tmp_path / "runs")
-    rows = [row for row in files.read_lines(run / "points/001/timeline.jsonl") if row["type"] == "workload"]
+    rows = [row for row in files.read_json_lines(run / "points/001/timeline.jsonl") if row["type"] == "workload"]
     assert [(row["kind"], row["outcome"]) for row in rows] == [("Simulation", "succeeded")] * 4
     for row in rows:
         stages = row["stages"]

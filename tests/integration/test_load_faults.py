@@ -12,7 +12,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, World, final, wait_until_created, world_on
@@ -143,8 +143,8 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
     breakable: BreakableCluster, tmp_path: Path
 ) -> None:
     with world_on(breakable.info["kubeconfig"], tmp_path) as world:
-        order = node_pool.NodePoolSpec(4, pool="breakable")
-        fake_nodes.present(world.client, order, 240, support.quiet)
+        order = simulated_node_pool.NodePoolSpec(4, pool="breakable")
+        fake_nodes.create_fake_nodes(world.client, order, 240, support.quiet)
         access = world.client.access
         template = {"name": "job", "content": REAL}
         with CuttingProxy(access.host, access.port) as proxy:
@@ -180,7 +180,7 @@ def test_restarts_of_the_api_server_and_a_compacted_history_lose_nothing_that_st
         gaps = world.rows("observations", "gap")
         lost = {row["kind"] for row in gaps if row["reason"].startswith("relisted")}
         assert lost == {"Job", "Pod"}, gaps
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         # What ended in the gap is dated by the gap, and what no longer shows in between (running) is left out.
         assert table.seen("succeeded") == 200 and not table.contradictions
         widths = [

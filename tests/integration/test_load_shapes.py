@@ -11,7 +11,7 @@ import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import SUSPENDED, World
 
@@ -52,16 +52,16 @@ spec:
 
 
 def shipped(*kinds: str, **changes: Any) -> list[dict[str, Any]]:
-    return [{**workload_kinds.load_kind(kind).definition, **changes} for kind in kinds]
+    return [{**workload_kinds.load_kind_by_name_or_path(kind).definition, **changes} for kind in kinds]
 
 
 @pytest.fixture(scope="module")
 def node(rehearsal: support.Rehearsal) -> Any:
-    order = node_pool.NodePoolSpec(2, pool="load-shapes")
+    order = simulated_node_pool.NodePoolSpec(2, pool="load-shapes")
     with rehearsal.client() as client:
-        fake_nodes.present(client, order, 240, support.quiet)
+        fake_nodes.create_fake_nodes(client, order, 240, support.quiet)
         yield
-        fake_nodes.absent(client, order, 240, support.quiet)
+        fake_nodes.remove_fake_nodes(client, order, 240, support.quiet)
 
 
 def test_what_was_planned_is_when_it_is_sent_and_a_resumed_plan_is_the_same(world: World) -> None:
@@ -141,7 +141,7 @@ def test_parts_without_labels_are_found_by_their_owners_over_two_generations(wor
         assert Counter(index for _uid, index in uids["Pod"]) == dict.fromkeys(range(4), 2)
         stores = {row["kind"]: row["ruler"] for row in world.rows("observations", "store")}
         assert stores == {"Deployment": True, "ReplicaSet": True, "Pod": True}
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         assert table.pods == [2] * 4 and table.seen("pods_running") == 4 and not table.contradictions
     finally:
         kind = world.client.kind("apps/v1", "Deployment")

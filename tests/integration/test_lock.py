@@ -18,10 +18,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
-    held_lock_file,
     lock_lease,
     lock_protocol,
     lock_session,
+    lock_state_file,
 )
 from load_world import World, wait_until_created
 
@@ -86,8 +86,8 @@ class Turns:
 def turns(world: World, tmp_path: Path) -> Iterator[Turns]:
     made = Turns(world, tmp_path)
     yield made
-    for path in tmp_path.glob(held_lock_file.PATTERN):
-        lock_session.stop_renewer(held_lock_file.read_lock_record(path))
+    for path in tmp_path.glob(lock_state_file.PATTERN):
+        lock_session.stop_renewer(lock_state_file.read_lock_record(path))
 
 
 def quiet(_text: str) -> None:
@@ -121,7 +121,9 @@ def test_ten_runs_at_once_come_one_after_the_other_and_get_past_one_that_is_kill
     assert "in the queue for" in told and "holds it" in told
     left = [one.run for one in turns.leases()]
     assert left in ([], ["run-004"]), "a killed run may leave its Lease, which expires; nobody else leaves anything"
-    until(lambda: lock_session.running_renewer(turns.record("run-004")) is None, "the keeper ends with its run")
+    until(
+        lambda: lock_session.find_running_lock_renewer(turns.record("run-004")) is None, "the keeper ends with its run"
+    )
 
 
 def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_is_over(turns: Turns) -> None:
@@ -135,7 +137,7 @@ def test_who_waits_is_told_whose_lock_it_is_and_leaves_the_queue_when_its_time_i
     assert "place 1 of 1" in text and "run run-first (ann) holds it for a test since 20" in text
     assert "unless it is renewed" in text
     assert [one.run for one in turns.leases()] == ["run-first"]
-    told = lock_session.lock_info(turns.world.kubeconfig, "", turns.world.namespace)
+    told = lock_session.lock_holder_and_queue(turns.world.kubeconfig, "", turns.world.namespace)
     assert told["holder"]["run"] == "run-first" and told["waiting"] == []
     given = lock_session.release_cluster_lock(turns.wish("run-first"))
     assert given["changed"] and given["lock"]["state"] == "released"
@@ -172,15 +174,15 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
         caller.kill()
         caller.wait()
     assert lock_session.ProcessReference(**second).lives(), "it belongs to the second session"
-    assert held_lock_file.find_lost_lock(turns.folder) == ""
+    assert lock_state_file.find_lost_lock(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     assert [one.role for one in lock_protocol.delete_leases_of_run(turns.store(), "run-first")] == [lock_lease.HOLDER]
-    until(lambda: held_lock_file.find_lost_lock(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in held_lock_file.find_lost_lock(turns.folder)
-    until(lambda: lock_session.running_renewer(turns.record("run-first")) is None, "the keeper ends")
+    until(lambda: lock_state_file.find_lost_lock(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in lock_state_file.find_lost_lock(turns.folder)
+    until(lambda: lock_session.find_running_lock_renewer(turns.record("run-first")) is None, "the keeper ends")
 
 
 def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_may_take_it(turns: Turns) -> None:
@@ -190,7 +192,7 @@ def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_
     lock_session.acquire_cluster_lock(
         turns.wish("run-second"),
         StepDirectory(None),
-        lambda _text: known.append(held_lock_file.find_lost_lock(turns.folder)),
+        lambda _text: known.append(lock_state_file.find_lost_lock(turns.folder)),
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 

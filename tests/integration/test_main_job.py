@@ -44,7 +44,7 @@ class Job:
         return _files.read_yaml(self.directory / "cluster.yml")["clusters"]["sutest"]
 
     def lines(self, name: str, kind: str) -> list[dict]:
-        found = _files.read_lines(self.directory / "points" / "001" / name)
+        found = _files.read_json_lines(self.directory / "points" / "001" / name)
         return [one for one in found if one["type"] == kind]
 
 
@@ -143,7 +143,7 @@ def test_plan_ledger_audit_log_and_timeline_agree_on_number_and_names(job: Job) 
         if one["kind"] == "TrainJob" and one["outcome"] == "created"
     ]
     audited = []
-    for event in _files.read_lines(job.cluster["audit_log"]):
+    for event in _files.read_json_lines(job.cluster["audit_log"]):
         about = event.get("objectRef") or {}
         if (about.get("resource"), event["verb"], event.get("responseStatus", {}).get("code")) != (
             "trainjobs",

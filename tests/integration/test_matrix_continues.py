@@ -65,7 +65,7 @@ def record(run_dir: Path, name: str) -> dict[str, Any]:
 def sent(run_dir: Path, name: str) -> list[str]:
     """The workloads of a point that were created, as the ledger has them."""
     path = run_dir / "points" / name / "ledger.jsonl"
-    lines = _files.read_lines(path) if path.exists() else ()
+    lines = _files.read_json_lines(path) if path.exists() else ()
     return [one["name"] for one in lines if one["type"] == "attempt" and one["outcome"] == "created"]
 
 
@@ -77,7 +77,7 @@ def files(run_dir: Path, name: str) -> dict[str, int]:
 def decisions(run_dir: Path) -> list[list[str]]:
     """The attempts that each session decided to measure."""
     found: list[list[str]] = []
-    for one in _files.read_lines(run_dir / "schedule.jsonl"):
+    for one in _files.read_json_lines(run_dir / "schedule.jsonl"):
         if one["type"] == "session":
             found.append([])
         elif one["type"] == "decided":

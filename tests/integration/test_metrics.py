@@ -344,7 +344,7 @@ def text_of(client: Client) -> str | None:
 
 
 def switched_on(client: Client, path: Path) -> bool:
-    return monitoring.switch_on(client, path, 240.0, lambda _text: None, ObjectDiff())
+    return monitoring.switch_on_user_workload_monitoring(client, path, 240.0, lambda _text: None, ObjectDiff())
 
 
 @pytest.mark.parametrize("before", [None, "# ours\nprometheusK8s: {retention: 15d}\nenableUserWorkload: false\n"])
@@ -377,7 +377,9 @@ def test_monitoring_that_somebody_else_has_changed_is_left_as_it_is(openshift: C
 def test_monitoring_that_does_not_become_ready_says_what_it_lacks(openshift: Client, tmp_path: Path) -> None:
     openshift.delete(openshift.kind("apps/v1", "StatefulSet"), "prometheus-user-workload", UWM)
     with pytest.raises(WaitTimeout, match="not ready after 0 s: its Prometheus does not exist yet"):
-        monitoring.switch_on(openshift, tmp_path / monitoring.FILE, 0.0, lambda _text: None, ObjectDiff())
+        monitoring.switch_on_user_workload_monitoring(
+            openshift, tmp_path / monitoring.FILE, 0.0, lambda _text: None, ObjectDiff()
+        )
     assert monitoring.restore_monitoring_config(openshift, tmp_path / monitoring.FILE, ObjectDiff()) is True
 
 

@@ -76,8 +76,8 @@ DURATION = 10.0
 @pytest.fixture(scope="module")
 def kubeconfig(rehearsal_folder: Path) -> Iterator[str]:
     options = support.options(rehearsal_folder, "cut", nodes_real=1, components=["python-image"])
-    yield cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "cut", force=True), support.quiet)
+    yield cluster_lifecycle.create_or_repair_instance(options, support.quiet)["kubeconfig"]
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "cut", force=True), support.quiet)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def kubelets(kubeconfig: str) -> list[int]:
         for pid, environment in processes.find_by_environment_variable(
             "SEATRIAL_INSTANCE", str(Path(kubeconfig).parent)
         ).items()
-        if environment and (processes.command_of(pid) or [""])[0].endswith("/kubelet")
+        if environment and (processes.command_line_of_process(pid) or [""])[0].endswith("/kubelet")
     ]
 
 
@@ -211,7 +211,7 @@ def test_a_killed_load_leaves_a_kubelet_that_runs(world: World, kubeconfig: str)
     while not kubelets(kubeconfig):
         assert time.monotonic() < deadline, "the kubelet is still away"
         time.sleep(0.1)
-    run_cleanup.run(
+    run_cleanup.clean_up_or_verify(
         run_cleanup.CleanupSpec(world.kubeconfig, world.run_id, run_dir=str(world.folder)), StepDirectory(None)
     )
     assert [row["changed"] for row in world.rows("failures", "undone")] == [False], "it had come back by itself"
@@ -220,10 +220,10 @@ def test_a_killed_load_leaves_a_kubelet_that_runs(world: World, kubeconfig: str)
 def test_a_cut_is_refused_on_a_cluster_without_a_real_node(rehearsal_folder: Path, tmp_path: Path) -> None:
     options = support.options(rehearsal_folder, "uncut")
     try:
-        kubeconfig = cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
+        kubeconfig = cluster_lifecycle.create_or_repair_instance(options, support.quiet)["kubeconfig"]
         with world_on(kubeconfig, tmp_path) as world:
             found = world.submit(**load(5, {"kind": "network_cut", "at": [1.0], "duration": 5.0}))
             assert found["failed"] == "InputError" and "real node of a rehearsal cluster" in found["msg"]
             assert world.names() == []
     finally:
-        cluster_lifecycle.absent(support.options(rehearsal_folder, "uncut", force=True), support.quiet)
+        cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "uncut", force=True), support.quiet)

@@ -11,11 +11,7 @@ from typing import Any
 import machine_api_simulator
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    ApiError,
-    InputError,
-    ProcessError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_scaling
@@ -109,7 +105,9 @@ def test_a_set_is_scaled_a_set_is_made_and_both_are_put_back(client: Client, tmp
     )
     assert not again["changed"] and again["nodes"] == made["nodes"]
     there.scale(MachineSetSpec(4, name=WORKERS), 120)
-    assert {one["name"]: one["before"] for one in node_scaling.read_snapshot(tmp_path / node_scaling.FILE)["sets"]} == {
+    assert {
+        one["name"]: one["before"] for one in node_scaling.read_change_records(tmp_path / node_scaling.FILE)["sets"]
+    } == {
         WORKERS: 2,
         "lab-x7k2p-g5-2xlarge": 0,
     }, "what was there before the first change"
@@ -167,7 +165,7 @@ def test_the_role_scales_sutest_and_driver_and_puts_both_back(client: Client, re
     assert done.code == 0, done.output[-4000:]
     # 30 clients of 0.25 cores and 2 GiB: a node of 8 cores and 32 GiB has room for 14 of them.
     assert replicas(client) == {WORKERS: 3, "lab-x7k2p-m5-2xlarge": 3}
-    assert [one["name"] for one in node_scaling.read_snapshot(tmp_path / "scaling-driver.json")["sets"]] == [
+    assert [one["name"] for one in node_scaling.read_change_records(tmp_path / "scaling-driver.json")["sets"]] == [
         "lab-x7k2p-m5-2xlarge"
     ]
     done = play("-e", "entry=absent", artifacts=tmp_path, path=tmp_path / "play.yml")

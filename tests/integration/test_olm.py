@@ -20,11 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    deletion,
-    diagnosis,
+    delete_and_await,
     install_operators,
+    installation_diagnosis,
     operator_removal,
     operator_specs,
 )
@@ -60,14 +60,14 @@ GPU = {
 def kubeconfig(rehearsal_folder: Path) -> Iterator[str]:
     """A separate cluster, since operators affect a whole cluster."""
     options = support.options(rehearsal_folder, "olm", components=["olm"])
-    yield cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "olm", force=True), support.quiet)
+    yield cluster_lifecycle.create_or_repair_instance(options, support.quiet)["kubeconfig"]
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "olm", force=True), support.quiet)
 
 
 @pytest.fixture(scope="module")
 def client(kubeconfig: str) -> Iterator[Client]:
     with Client.from_kubeconfig(kubeconfig) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(2, pool="test-olm"), 60, support.quiet)
         yield client
 
 
@@ -95,7 +95,7 @@ def take_away(client: Client, run: str = "run-0001", **more: Any) -> dict[str, A
 
 
 def installed(client: Client, package: str) -> dict[str, Any]:
-    return diagnosis.installed_operators(client, [package])[0]
+    return installation_diagnosis.installed_operators(client, [package])[0]
 
 
 def test_two_operators_are_installed_in_parallel_and_removed(
@@ -133,7 +133,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     client: Client, before: set[snapshot.ComparedObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(client, NFD)
-    delete_all, anew, roles = operator_removal.delete_all, [], []
+    delete_all, anew, roles = operator_removal.delete_objects_and_wait, [], []
     later = ["ClusterRoleBinding", "ClusterRole"]
 
     def grant(kind: str, owner: dict[str, Any]) -> None:
@@ -159,7 +159,7 @@ def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
                 anew.append({**{key: one[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
                 client.create(anew[0])
 
-    monkeypatch.setattr(operator_removal, "delete_all", deleted_too_early)
+    monkeypatch.setattr(operator_removal, "delete_objects_and_wait", deleted_too_early)
     gone = take_away(client)
     assert anew and gone["kept"] == [] and not later
     # At once: OLM itself deletes some of what it forgot, but later.
@@ -259,7 +259,7 @@ def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     Returns the names of the objects.
     """
-    patch_labels = deletion.patch_labels
+    patch_labels = delete_and_await.patch_labels
     labelled: list[str] = []
 
     def patched_before_olm_knows(client: Client, one: dict[str, Any], labels: dict[str, str | None]) -> None:
@@ -268,7 +268,7 @@ def label_definitions_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             labelled.append(one["metadata"]["name"])
             patch_labels(client, one, dict.fromkeys(labels, ""))
 
-    monkeypatch.setattr(deletion, "patch_labels", patched_before_olm_knows)
+    monkeypatch.setattr(delete_and_await, "patch_labels", patched_before_olm_knows)
     return labelled
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_folder_processes
 from role_lab import Lab
 from stand_in.place import StandIn
 
@@ -48,7 +48,7 @@ def cloud(tmp_path: Path, rehearsal: Any) -> Iterator[Cloud]:
     made = Cloud(tmp_path, str(rehearsal.kubeconfig))
     yield made
     for folder in (tmp_path / "installs").glob("*"):
-        installer_process.stop_processes_of_folder(folder, 1.0)
+        cluster_folder_processes.stop_processes_of_folder(folder, 1.0)
 
 
 def test_a_cluster_is_made_told_and_destroyed_and_no_secret_is_left_anywhere(cloud: Cloud) -> None:

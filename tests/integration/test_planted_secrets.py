@@ -120,7 +120,7 @@ def printing_pod() -> dict[str, Any]:
 def test_the_log_of_a_real_pod_that_prints_a_secret_does_not_hold_it(
     own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
 ) -> None:
-    info = cluster_lifecycle.present(own_instance("planted", components=["node"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("planted", components=["node"]), support.quiet)
     planted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planted", "namespace": "default"}}
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         client.create({**planted, "stringData": {"token": TOKEN}})

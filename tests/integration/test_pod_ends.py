@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import rehearsal as support
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from load_world import SUSPENDED, World
 
@@ -43,16 +43,16 @@ spec:
 
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
-    return [workload_kinds.load_kind(kind).definition for kind in kinds]
+    return [workload_kinds.load_kind_by_name_or_path(kind).definition for kind in kinds]
 
 
 @pytest.fixture(scope="module")
 def node(rehearsal: support.Rehearsal) -> Any:
-    order = node_pool.NodePoolSpec(2, pool="pod-ends")
+    order = simulated_node_pool.NodePoolSpec(2, pool="pod-ends")
     with rehearsal.client() as client:
-        fake_nodes.present(client, order, 240, support.quiet)
+        fake_nodes.create_fake_nodes(client, order, 240, support.quiet)
         yield
-        fake_nodes.absent(client, order, 240, support.quiet)
+        fake_nodes.remove_fake_nodes(client, order, 240, support.quiet)
 
 
 def test_an_evicted_pod_of_a_job_with_a_failure_policy_fails_and_the_job_goes_on(world: World, node: Any) -> None:

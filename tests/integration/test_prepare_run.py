@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, registry_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from killed_runs import end, give_back
 from playbook import begin, play, run_dirs
 
@@ -125,10 +125,10 @@ def settle(client: Client, kinds: list[tuple[str, str]]) -> None:
 @pytest.fixture(scope="module")
 def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     options = support.options(rehearsal_folder, "prepare", components=["training-operator", "trainer", "olm"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     clients = [Client.from_kubeconfig(info["kubeconfig"]) for _each in range(3)]
     client = clients[0]
-    fake_nodes.present(client, node_pool.NodePoolSpec(4, pool="test-prepare"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(4, pool="test-prepare"), 240, support.quiet)
     pools = [(registry_access.POOL_VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
     for one in [*machine_api_simulator.crds(), *(machine_config_simulator.crd(*kind) for kind in pools)]:
         client.create(one)
@@ -154,7 +154,7 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     yield Lab(info, client, snapshot.settled(client))
     for simulator in simulators:
         simulator.stop()
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "prepare", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "prepare", force=True), support.quiet)
 
 
 def states(run_dir: Path) -> dict[str, str]:

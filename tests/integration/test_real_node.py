@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from playbook import play, run_dirs
 
 REAL = "perfscale.seatrial/real"
@@ -195,7 +195,7 @@ def test_the_go_program_passes_its_unit_tests_and_vet(command: list[str]) -> Non
 def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_instance) -> None:
     before = state_of_the_machine()
     options = own_instance(f"real-{victim}", components=["node", "registry"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     assert info["ready"]
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         service = {"clusterIP": "None", "selector": {"app": "good"}}
@@ -213,12 +213,14 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
 
         # The registry has the same image under another name: it is pulled, once.
         for there in (False, True):
-            (pulled,) = image_preload.run(client, PULL, support.quiet)
+            (pulled,) = image_preload.preload_image_on_nodes(client, PULL, support.quiet)
             assert (pulled["there"], bool(pulled["seconds"])) == (there, not there)
 
         # A kubelet keeps GPUs that were added to the status of its node.
-        gpus = node_pool.NodePoolSpec(0, node_pool.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true")
-        assert fake_nodes.present(client, gpus, 120, support.quiet)["gpus_added_to"] == ["real-0"]
+        gpus = simulated_node_pool.NodePoolSpec(
+            0, simulated_node_pool.NodeShape(gpus=2), run_id="t1-abcdef", add_to=f"{REAL}=true"
+        )
+        assert fake_nodes.create_fake_nodes(client, gpus, 120, support.quiet)["gpus_added_to"] == ["real-0"]
         wants = pod("trainer", "exit 0")
         wants["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
         client.create(wants)
@@ -231,7 +233,7 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
 
         wait_for(lambda: status("sleeper").get("phase") == "Running", "the pod to run")
         wait_for(lambda: status("trainer").get("phase") == "Succeeded", "the pod with GPUs to end")
-        assert fake_nodes.absent(client, gpus, 120, support.quiet)["changed"]
+        assert fake_nodes.remove_fake_nodes(client, gpus, 120, support.quiet)["changed"]
         # A load for simulated nodes never lands on it.
         refused = wait_for(lambda: status("foreign").get("conditions"), "the scheduler's refusal")
         assert "untolerated taint(s)" in refused[0]["message"]
@@ -245,13 +247,13 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     if victim != "bash":
         # A dead part is a dead machine: the node goes down as a whole, and comes up with its images.
         wait_for(lambda: all(processes.start_ticks_of(pid) != ticks[pid] for pid in found), "the node to end")
-        assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started node"]
+        assert cluster_lifecycle.create_or_repair_instance(options, support.quiet)["changes"] == ["started node"]
         with Client.from_kubeconfig(info["kubeconfig"]) as client:
             assert run_job(client, "again", "echo again") == "again\n"
         found = node_processes(options)
         ticks = {pid: processes.start_ticks_of(pid) for pid in found}
         os.kill(next(pid for pid, name in found.items() if name == victim), signal.SIGKILL)
-    cluster_lifecycle.absent(options, support.quiet)
+    cluster_lifecycle.remove_instance(options, support.quiet)
     assert [name for pid, name in found.items() if processes.start_ticks_of(pid) == ticks[pid]] == []
     assert instance_dir.instance_control_groups(options.instance.path) == []
     assert not options.instance.path.exists()
@@ -265,8 +267,8 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
 def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance) -> None:
     before = state_of_the_machine()
     options = own_instance("real-limit", components=["node"])
-    info = cluster_lifecycle.present(options, support.quiet)
-    assert cluster_lifecycle.present(options, support.quiet)["changes"] == []
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
+    assert cluster_lifecycle.create_or_repair_instance(options, support.quiet)["changes"] == []
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         client.create(pod("greedy", "head -c 200M /dev/zero | tail"))
         kind = client.kind("v1", "Pod")
@@ -279,7 +281,7 @@ def test_memory_is_limited_and_a_deleted_folder_is_cleaned_up_after(own_instance
         assert reason() == "OOMKilled"
     os.kill(next(pid for pid, name in node_processes(options).items() if name == "run"), signal.SIGKILL)
     shutil.rmtree(options.instance.path)
-    assert cluster_lifecycle.absent(options, support.quiet)["changed"]
+    assert cluster_lifecycle.remove_instance(options, support.quiet)["changed"]
     assert instance_dir.instance_control_groups(options.instance.path) == []
     assert state_of_the_machine() == before
 
@@ -295,7 +297,7 @@ def kill_some(found: dict[int, str], chance: random.Random, least: int) -> str:
 
 def killed_at_work(options: cluster_lifecycle.RehearsalOptions, chance: random.Random) -> tuple[dict[int, str], str]:
     """Run pods on a node and kill some of its processes; return those that ran, and what was done."""
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         assert run_job(client, "good", "echo hello") == "hello\n"
         client.create(pod("sleeper", "sleep 600"))
@@ -342,7 +344,7 @@ def test_nothing_is_left_of_any_round(own_instance) -> None:
         found, done = (killed_at_start if number % 2 else killed_at_work)(options, chance)
         ticks = {pid: processes.start_ticks_of(pid) for pid in found}
         print("round", number, done, flush=True)
-        cluster_lifecycle.absent(options, support.quiet)
+        cluster_lifecycle.remove_instance(options, support.quiet)
         assert [name for pid, name in found.items() if ticks[pid] and processes.start_ticks_of(pid) == ticks[pid]] == []
         assert instance_processes.list_running_processes(options.instance.path) == []
         assert instance_dir.instance_control_groups(options.instance.path) == [] and not options.instance.path.exists()
@@ -380,7 +382,7 @@ def test_a_run_marks_as_simulated_only_what_ran_on_simulated_nodes(
     (point,) = (run_dirs(tmp_path)[0] / "points").iterdir()
     document = files.read_json(point / "kpis.json")
     kpis = {one["name"]: one for one in document["kpis"]}
-    training = {row["simulated"] for row in files.read_lines(point / "training.jsonl")}
+    training = {row["simulated"] for row in files.read_json_lines(point / "training.jsonl")}
     assert document["labels"]["ran"]["workload_nodes"] == ("real" if selector else "mixed")
     assert kpis["time_to_running_p95"]["value"] is not None
     # The GPUs of the real node are in its status only: no device is behind them.
@@ -430,7 +432,7 @@ def test_a_tiny_model_is_trained_for_real_and_nothing_is_left(rehearsal_folder: 
     points = sorted((run / "points").iterdir())
     found = []
     for point in points:
-        (row,) = files.read_lines(point / "training.jsonl")
+        (row,) = files.read_json_lines(point / "training.jsonl")
         document = files.read_json(point / "kpis.json")
         kpis = {one["name"]: one for one in document["kpis"]}
         assert row["error"] is None and row["simulated"] is False
@@ -496,7 +498,7 @@ def test_servers_are_deployed_measured_and_removed(preset: str, rehearsal_folder
         ready = kpis["time_to_ready"]
         low, high = ready["interval"]
         assert 0 < low <= ready["value"] <= high and ready["simulated"] == (preset != "light_model")
-        rows = [row for row in files.read_lines(point / "requests.jsonl") if row["type"] == "request"]
+        rows = [row for row in files.read_json_lines(point / "requests.jsonl") if row["type"] == "request"]
         assert rows and all(row["outcome"] == "succeeded" for row in rows)
         assert all(row["output_tokens"] == row["asked_tokens"] and row["first_token"] > row["sent"] for row in rows)
         document = files.read_json(point / "deployment.json")
@@ -540,6 +542,6 @@ def test_an_autoscaler_adds_servers_while_the_load_rises(rehearsal_folder: Path,
     assert kpis["servers_ready_max"]["value"] == 4
     assert "The autoscaler took" in done.flat() and (run / "report" / "plots" / "001_servers.csv").exists()
     # The pods were there, one at first and four in the end, and the autoscaler wanted them: none of it is ours.
-    changes = [line for line in files.read_lines(point / "scale.jsonl") if line["type"] != "session"]
+    changes = [line for line in files.read_json_lines(point / "scale.jsonl") if line["type"] != "session"]
     assert [line["replicas"] for line in changes if line["type"] == "desired"][0] == 1
     assert len({line["pod"] for line in changes if line["type"] == "pod" and line["stage"] == "ready"}) == 4

@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import bmc_machine, machine_fleet
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish import (
+    bmc_machine,
+    bmc_requests_and_vendors,
+    machine_fleet,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.bmc_machine import BmcConnection
 from bmc_emulator import Emulator, emulator
 
@@ -147,8 +151,4 @@ def test_traits_that_a_user_gives_are_checked(emulated: Emulator) -> None:
     with pytest.raises(machine_fleet.FleetError, match="'boot_devise' is an unknown trait .did you mean 'boot_device'"):
         bring(emulated, "off", names=NAMES[:1], vendors={"sushy": {"boot_devise": ["Cd"]}})
     with pytest.raises(InputError):
-        from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfish.vendor_traits import (
-            traits_of_vendor,
-        )
-
-        traits_of_vendor(["Dell Inc."], {"dell": {"no": 1}})
+        bmc_requests_and_vendors.traits_of_vendor(["Dell Inc."], {"dell": {"no": 1}})

@@ -21,14 +21,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_manifests,
-    launch_plan,
+    process_launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import (
     fake_nodes,
     kwok_on_real_cluster,
-    node_pool,
+    simulated_node_pool,
 )
 
 
@@ -53,10 +53,10 @@ def namespace(client: Client) -> Iterator[str]:
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     account = client.kind("v1", "ServiceAccount")
     wait_for(lambda: client.get(account, "default", name), "the default service account")
-    order = node_pool.NodePoolSpec(1, pool=name, labels={"only": name})
-    fake_nodes.present(client, order, 240, support.quiet)
+    order = simulated_node_pool.NodePoolSpec(1, pool=name, labels={"only": name})
+    fake_nodes.create_fake_nodes(client, order, 240, support.quiet)
     yield name
-    fake_nodes.absent(client, order, 240, support.quiet)
+    fake_nodes.remove_fake_nodes(client, order, 240, support.quiet)
     client.delete(client.kind("v1", "Namespace"), name)
 
 
@@ -194,11 +194,13 @@ def test_a_definition_that_is_being_deleted_is_created_again_once_it_is_gone(cli
     try:
         client.delete(kind, name)
         with pytest.raises(WaitTimeout, match=r"still being deleted after 1 s: .*test.perfscale.seatrial/held"):
-            component_manifests.apply_all(client, [definition], 1)
+            component_manifests.apply_component_objects(client, [definition], 1)
         freed = {"metadata": {"finalizers": []}}
         release = threading.Timer(1, client.request, ("PATCH", kind.path(name=name), freed, None, MERGE_PATCH))
         release.start()
-        assert component_manifests.apply_all(client, [definition], 60) == [f"CustomResourceDefinition {name}"]
+        assert component_manifests.apply_component_objects(client, [definition], 60) == [
+            f"CustomResourceDefinition {name}"
+        ]
         release.join()
         assert client.get(kind, name)["metadata"]["uid"] != first["metadata"]["uid"]
     finally:
@@ -243,7 +245,7 @@ def test_the_user_is_queued_like_any_other(client: Client) -> None:
 
 def test_the_store_answers_only_the_api_server(rehearsal) -> None:
     instance = InstancePaths(Path(rehearsal.info["data_dir"]).parent, rehearsal.info["name"])
-    port = launch_plan.read_ports(instance)["etcd.client"]
+    port = process_launch_plan.read_ports(instance)["etcd.client"]
     for certificate in ("", "admin"):
         context = ssl.create_default_context(cafile=str(instance.pki / "etcd-ca.crt"))
         if certificate:
@@ -254,7 +256,7 @@ def test_the_store_answers_only_the_api_server(rehearsal) -> None:
 
 def test_a_cluster_that_is_no_rehearsal_gets_no_fake_nodes(client: Client, other_marker: None) -> None:
     with pytest.raises(OwnershipError, match="is not a rehearsal cluster .* Nothing was changed"):
-        fake_nodes.present(client, node_pool.NodePoolSpec(1, pool="never"), 240, support.quiet)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(1, pool="never"), 240, support.quiet)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_selection,
     existing_programs,
     instance_processes,
-    launch_plan,
+    process_launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import environment, play
@@ -70,7 +70,7 @@ def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, t
     options = own_instance("life-taken", components=[])
     taker += ["kube-apiserver.https", "kwok.https"]
     said: list[str] = []
-    assert cluster_lifecycle.present(options, said.append)["ready"]
+    assert cluster_lifecycle.create_or_repair_instance(options, said.append)["ready"]
     given_up = [one for one in said if "choosing another port" in one]
     assert [one.partition(":")[0] for one in given_up] == ["kube-apiserver", "kwok"]
     assert all(f"of 127.0.0.1 is in use by process {os.getpid()} (python" in one for one in given_up)
@@ -80,15 +80,15 @@ def test_a_port_that_another_program_takes_meanwhile_is_given_up(own_instance, t
 def test_ports_that_are_taken_again_and_again_are_one_sentence(own_instance, taker: list[str]) -> None:
     taker += ["etcd.client"] * 3
     with pytest.raises(ProcessError) as raised:
-        cluster_lifecycle.present(own_instance("life-never", components=[]), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(own_instance("life-never", components=[]), support.quiet)
     assert re.fullmatch(r"etcd: port \d+ of 127.0.0.1 is in use by process \d+ \(python[\d.]*\)", str(raised.value))
 
 
 def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, monkeypatch: pytest.MonkeyPatch) -> None:
     options = own_instance("life-dying", components=[])
-    cluster_lifecycle.present(options, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     victims = [pids(options)["kwok"]]
-    wait = instance_processes.await_ready
+    wait = instance_processes.await_process_ready
 
     def waited(name: str, *words: Any) -> None:
         if name == "kwok" and victims:
@@ -96,8 +96,8 @@ def test_a_process_that_was_dying_when_it_was_found_is_started(own_instance, mon
             wait_until_ended(victims.pop())
         wait(name, *words)
 
-    monkeypatch.setattr(instance_processes, "await_ready", waited)
-    assert cluster_lifecycle.present(options, support.quiet)["changes"] == ["started kwok"]
+    monkeypatch.setattr(instance_processes, "await_process_ready", waited)
+    assert cluster_lifecycle.create_or_repair_instance(options, support.quiet)["changes"] == ["started kwok"]
 
 
 #: A stand-in for Go whose build of a component ends when the cluster is ready.
@@ -122,7 +122,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
     kinds, cache, program = tmp_path / "components", tmp_path / "cache" / "rehearsal", tmp_path / "bin" / "go"
     for folder in (kinds / "late", cache, program.parent):
         folder.mkdir(parents=True)
-    for one in (one for one in component_selection.load_all(support.COMPONENTS).values() if one.always):
+    for one in (one for one in component_selection.load_all_components(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
         made = existing_programs.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)
@@ -141,7 +141,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
 
     options = own_instance("life-early", components=["late"])
     options = dataclasses.replace(options, cache_dir=str(cache.parent), components_dir=str(kinds))
-    done = cluster_lifecycle.present(options, say)
+    done = cluster_lifecycle.create_or_repair_instance(options, say)
     assert done["ready"] and "started kube-apiserver" in done["changes"]
     assert options.instance.marker().components == ["late"]
     status = Path(f"/proc/{pids(options)['kube-apiserver']}/status").read_text(encoding="ascii")
@@ -151,15 +151,15 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
 
 def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> None:
     one, two = own_instance("life-one", owner="run-1"), own_instance("life-two", components=[])
-    first = cluster_lifecycle.present(one, support.quiet)
-    second = cluster_lifecycle.present(two, support.quiet)
+    first = cluster_lifecycle.create_or_repair_instance(one, support.quiet)
+    second = cluster_lifecycle.create_or_repair_instance(two, support.quiet)
     assert first["ready"] and second["ready"]
-    ports = {name: launch_plan.read_ports(options.instance) for name, options in (("one", one), ("two", two))}
+    ports = {name: process_launch_plan.read_ports(options.instance) for name, options in (("one", one), ("two", two))}
     assert not set(ports["one"].values()) & set(ports["two"].values())
 
     # A second present changes nothing at all.
     before = pids(one)
-    again = cluster_lifecycle.present(one, support.quiet)
+    again = cluster_lifecycle.create_or_repair_instance(one, support.quiet)
     assert (again["changed"], again["changes"], pids(one)) == (False, [], before)
 
     os.kill(before["kwok"], signal.SIGKILL)
@@ -169,7 +169,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
     assert [row["name"] for row in broken["processes"] if not row["running"]] == ["kwok"]
 
     # What is in the cluster survives the death of its parts, and only the dead are started anew.
-    assert cluster_lifecycle.present(one, support.quiet)["changes"] == ["started kwok"]
+    assert cluster_lifecycle.create_or_repair_instance(one, support.quiet)["changes"] == ["started kwok"]
     with Client.from_kubeconfig(first["kubeconfig"]) as client:
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}})
     for victims in (["etcd"], ["kube-apiserver", "kube-scheduler"]):
@@ -177,7 +177,7 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
         for victim in victims:
             os.kill(before[victim], signal.SIGKILL)
         # At once: the kernel may still be closing the sockets of the dead.
-        repaired = cluster_lifecycle.present(one, support.quiet)
+        repaired = cluster_lifecycle.create_or_repair_instance(one, support.quiet)
         assert repaired["changed"] and repaired["ready"]
         assert sorted(repaired["changes"]) == sorted(f"started {victim}" for victim in victims)
         after = pids(one)
@@ -187,13 +187,13 @@ def test_two_side_by_side_one_broken_and_repaired_and_removed(own_instance) -> N
 
     # Another run may use it, but not remove it.
     other = support.options(Path(one.data_dir), one.name, owner="run-2")
-    assert not cluster_lifecycle.present(other, support.quiet)["owned"]
+    assert not cluster_lifecycle.create_or_repair_instance(other, support.quiet)["owned"]
     with pytest.raises(OwnershipError, match="belongs to run run-1"):
-        cluster_lifecycle.absent(other, support.quiet)
+        cluster_lifecycle.remove_instance(other, support.quiet)
 
-    assert cluster_lifecycle.absent(one, support.quiet)["changed"]
+    assert cluster_lifecycle.remove_instance(one, support.quiet)["changed"]
     assert_gone(one, ports["one"])
-    assert not cluster_lifecycle.absent(one, support.quiet)["changed"]
+    assert not cluster_lifecycle.remove_instance(one, support.quiet)["changed"]
     assert cluster_lifecycle.read_instance_state(two)["ready"]
 
 
@@ -219,10 +219,10 @@ def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_in
     starter.wait()
     if seed % 2 == 0:
         # What is half there is completed.
-        assert cluster_lifecycle.present(options, support.quiet)["ready"]
+        assert cluster_lifecycle.create_or_repair_instance(options, support.quiet)["ready"]
         assert len(instance_processes.list_running_processes(options.instance.path)) == 5
-    ports = launch_plan.read_ports(options.instance)
-    cluster_lifecycle.absent(options, support.quiet)
+    ports = process_launch_plan.read_ports(options.instance)
+    cluster_lifecycle.remove_instance(options, support.quiet)
     assert_gone(options, ports)
 
 
@@ -230,45 +230,47 @@ def test_killed_while_it_starts_it_leaves_nothing_that_can_not_be_removed(own_in
 def standing(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.RehearsalOptions]:
     """An instance for the tests below, each of which leaves it whole; the last one loses it."""
     options = support.options(rehearsal_folder, "life-standing", components=[])
-    cluster_lifecycle.present(options, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     yield options
-    cluster_lifecycle.absent(options, support.quiet)
+    cluster_lifecycle.remove_instance(options, support.quiet)
 
 
 def test_a_port_taken_by_another_program_while_it_was_down_is_given_up(
     standing: cluster_lifecycle.RehearsalOptions,
 ) -> None:
-    before = launch_plan.read_ports(standing.instance)
+    before = process_launch_plan.read_ports(standing.instance)
     os.kill(pids(standing)["kube-scheduler"], signal.SIGKILL)
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         wait_until_free(taken, before["kube-scheduler.https"])
         taken.listen()
-        changed: dict[str, Any] = cluster_lifecycle.present(standing, support.quiet)
+        changed: dict[str, Any] = cluster_lifecycle.create_or_repair_instance(standing, support.quiet)
     assert changed["changes"] == ["started kube-scheduler"]
-    after = launch_plan.read_ports(standing.instance)
+    after = process_launch_plan.read_ports(standing.instance)
     assert {name for name in before if before[name] != after[name]} == {"kube-scheduler.https"}
 
 
 def test_a_component_is_added_to_an_instance_that_runs(standing: cluster_lifecycle.RehearsalOptions) -> None:
     before = pids(standing)
-    grown = cluster_lifecycle.present(support.options(Path(standing.data_dir), standing.name), support.quiet)
+    grown = cluster_lifecycle.create_or_repair_instance(
+        support.options(Path(standing.data_dir), standing.name), support.quiet
+    )
     assert "started training-operator" in grown["changes"]
     after = pids(standing)
     assert set(after) - set(before) == {"training-operator"}
     assert {name for name in before if before[name] != after[name]} == set()
-    assert not cluster_lifecycle.present(standing, support.quiet)["changed"]
+    assert not cluster_lifecycle.create_or_repair_instance(standing, support.quiet)["changed"]
 
 
 def test_processes_whose_folder_was_deleted_are_found_and_removed(
     standing: cluster_lifecycle.RehearsalOptions, tmp_path: Path
 ) -> None:
-    ports, count = launch_plan.read_ports(standing.instance), len(pids(standing))
+    ports, count = process_launch_plan.read_ports(standing.instance), len(pids(standing))
     standing.instance.path.rename(tmp_path / "elsewhere")
     with pytest.raises(OwnershipError, match=f"was deleted, but {count} of its processes still run"):
-        cluster_lifecycle.present(standing, support.quiet)
+        cluster_lifecycle.create_or_repair_instance(standing, support.quiet)
     assert cluster_lifecycle.read_instance_state(standing)["state"] == "partial"
-    assert cluster_lifecycle.absent(standing, support.quiet)["changed"]
+    assert cluster_lifecycle.remove_instance(standing, support.quiet)["changed"]
     assert_gone(standing, ports)
 
 
@@ -300,22 +302,22 @@ def test_the_playbook_ends_with_a_command_that_removes_the_cluster_from_any_fold
         subprocess.run(["/bin/sh", "-c", command], cwd="/", env=environment(tmp_path), check=True, timeout=300)
         assert not (data / "printed").exists()
     finally:
-        cluster_lifecycle.absent(support.options(data, "printed", force=True), support.quiet)
+        cluster_lifecycle.remove_instance(support.options(data, "printed", force=True), support.quiet)
 
 
 @pytest.mark.long
 def test_a_component_gets_another_release_and_everything_else_goes_on(own_instance) -> None:
     options = own_instance("life-versions", components=["kueue"], versions={"kueue": "0.18.3"})
     said: list[str] = []
-    assert cluster_lifecycle.present(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
+    assert cluster_lifecycle.create_or_repair_instance(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
         assert describe_cluster.component_versions(client) == {"kueue": "0.18.3"}
     before = pids(options)
 
-    kept = cluster_lifecycle.present(dataclasses.replace(options, versions={}), said.append)
+    kept = cluster_lifecycle.create_or_repair_instance(dataclasses.replace(options, versions={}), said.append)
     assert kept["changed_versions"] == {"kueue": "0.18.3"} and pids(options) == before
 
-    own = cluster_lifecycle.present(dataclasses.replace(options, versions={"kueue": ""}), said.append)
+    own = cluster_lifecycle.create_or_repair_instance(dataclasses.replace(options, versions={"kueue": ""}), said.append)
     after = pids(options)
     assert own["ready"] and own["changed_versions"] == {}
     assert {name for name in before if before[name] != after[name]} == {"kueue"}
@@ -324,5 +326,5 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
 
     of_a_run = dataclasses.replace(options, owner="t1", versions={"kueue": "0.18.3"})
     with pytest.raises(OwnershipError, match=r"0\.18\.3"):
-        cluster_lifecycle.present(of_a_run, said.append)
+        cluster_lifecycle.create_or_repair_instance(of_a_run, said.append)
     assert pids(options) == after

@@ -59,7 +59,7 @@ def test_a_point_is_repeated_until_its_limit_decides(tmp_path: Path) -> None:
     assert 3 <= len(attempts) <= 6
     offsets = []
     for one in attempts:
-        header, *planned = files.read_lines(directory / "points" / one / "plan.jsonl")
+        header, *planned = files.read_json_lines(directory / "points" / one / "plan.jsonl")
         assert (header["arrival"]["type"], header["arrival"]["rate"]) == ("poisson", 1.0)
         offsets.append([row["offset"] for row in planned if row["type"] == "workload"])
     assert all(one == offsets[0] for one in offsets) and 0 < offsets[0][0] < offsets[0][1]

@@ -85,7 +85,7 @@ def test_head_tail_and_skip_errors_hold_everywhere_and_are_said(tmp_path: Path) 
     assert done.code == 0, done.output[-4000:]
     top = tmp_path / "artifacts" / f"{NAME}-replot"
     assert f"{top}/report/index.html" in done.output
-    rows = [one for one in files.read_lines(top / "points/000/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_json_lines(top / "points/000/timeline.jsonl") if one["type"] == "workload"]
     assert [one["index"] for one in rows] == [4, 6, 7, 8, 9]
     said = "first 10, last 6 of these of 20 workloads, 1 with errors left out: 5 shown"
     page = (top / "report/index.html").read_text()
@@ -153,7 +153,7 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     folder = tmp_path / "some" / "where" / "compare-t1121-aaaaaa-t1121-aaaaab"
     assert f"{folder}/index.html" in done.flat()
     document = json.loads((folder / "comparison.json").read_text())
-    files.check_schema("comparison/2", document)
+    files.validate_against_schema("comparison/2", document)
     assert document["settings"] == [{"name": "workload_count", "values": [97, 98]}]
     (pair,) = document["pairs"]
     makespan = next(one for one in pair["kpis"] if one["name"] == "makespan")

@@ -25,10 +25,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
     load_in_pods,
     presigned_upload,
-    result_store,
+    result_bucket,
     result_upload,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 
 OUTCOME = {"ok": True, "result": {"msg": "12 of 12 created"}}
 
@@ -93,7 +93,7 @@ def test_what_a_pod_uploads_without_credentials_arrives_and_is_deleted(
         one.mkdir()
     (step / "timings.jsonl").write_text("before\n")
     sent = {"kind": result_upload.ARCHIVE, "key": "1", "size": archive.stat().st_size, "sha256": digest(archive)}
-    assert result_store.unpack_result_archive(of.fetch(sent, tmp_path), point, step) == OUTCOME
+    assert result_bucket.unpack_result_archive(of.fetch(sent, tmp_path), point, step) == OUTCOME
     for _kind, path in files[:2]:
         assert digest(point / path.name) == digest(path)
     assert (step / "timings.jsonl").read_text() == "before\n" + files[2][1].read_text()
@@ -112,7 +112,7 @@ def test_what_is_damaged_replaces_nothing(address: str, files: list[tuple[str, P
         of_client = {"Bucket": "results", "Key": of.key(0)}
         s3.create_s3_client(of.location).put_object(**of_client, Body=wrong)
         with pytest.raises(DataError, match="is damaged"):  # also without a checksum from the pod
-            result_store.unpack_result_archive(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
+            result_bucket.unpack_result_archive(of.fetch({"key": "0"}, tmp_path), tmp_path, None)
         assert (tmp_path / "ledger.jsonl").read_text() == "held\n"
     assert of.uploaded_clients() == [0], "a damaged object stays for whoever looks into it"
     assert of.delete()
@@ -198,7 +198,7 @@ def test_a_pod_keeps_its_files_until_it_gets_a_url_that_works(
     assert "ConnectionRefusedError" in told[4]
     assert not any("Signature" in one or servers.S3_KEYS[1] in one for one in told)
     (tmp_path / "here").mkdir()
-    assert result_store.unpack_result_archive(of.fetch(sent, tmp_path), tmp_path / "here", None) == OUTCOME
+    assert result_bucket.unpack_result_archive(of.fetch(sent, tmp_path), tmp_path / "here", None) == OUTCOME
     assert of.delete()
 
 

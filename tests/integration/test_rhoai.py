@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     install_operators,
     operator_removal,
@@ -38,11 +38,11 @@ RUN = "run-0001"
 def client(rehearsal_folder: Path) -> Iterator[Client]:
     """A separate cluster, since operators affect a whole cluster."""
     options = support.options(rehearsal_folder, "rhoai", components=["olm"])
-    kubeconfig = cluster_lifecycle.present(options, support.quiet)["kubeconfig"]
+    kubeconfig = cluster_lifecycle.create_or_repair_instance(options, support.quiet)["kubeconfig"]
     with Client.from_kubeconfig(kubeconfig) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(2, pool="test-rhoai"), 60, support.quiet)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(2, pool="test-rhoai"), 60, support.quiet)
         yield client
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "rhoai", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "rhoai", force=True), support.quiet)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from breakable_cluster import BreakableCluster
 from cutting_proxy import CuttingProxy
@@ -33,7 +33,7 @@ STAGES_OF_JOBS = ("created", "pods_scheduled", "pods_running", "pods_succeeded",
 
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
-    return [workload_kinds.load_kind(kind).definition for kind in kinds]
+    return [workload_kinds.load_kind_by_name_or_path(kind).definition for kind in kinds]
 
 
 def follow(world: World, *kinds: str, **options: Any) -> Any:
@@ -109,7 +109,9 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 ) -> None:
     cluster = BreakableCluster(own_instance("foreign", components=[]))
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(4, pool="foreign"), 240, support.quiet)
+        fake_nodes.create_fake_nodes(
+            world.client, simulated_node_pool.NodePoolSpec(4, pool="foreign"), 240, support.quiet
+        )
         by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             sampler = follow(world, kubeconfig=world.through(proxy.port), label_selector="app=foreign")
@@ -131,7 +133,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
         assert found["ended_by"] == "END was written" and found["counts"]["succeeded"] == len(names), found
         gaps = world.rows("observations", "gap")
         assert {row["kind"] for row in gaps if row["reason"].startswith("relisted")} == {"Job", "Pod"}, gaps
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         assert set(table.name) == names and len(table) == len(names)
         assert Counter(table.outcome) == {"succeeded": len(names)} and not table.contradictions
         assert not table.header["notes"] and table.header["sent_is"] == "created"
@@ -145,7 +147,7 @@ def test_each_row_of_a_foreign_load_meets_the_audit_log_through_a_restart_and_a_
 
 def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World, rehearsal: support.Rehearsal) -> None:
     log = Path(rehearsal.info["cluster"]["audit_log"])
-    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, *(job(f"earlier-{number}") for number in range(3)))
     time.sleep(1.5)
     begun = log.stat().st_size
@@ -160,7 +162,7 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
             row for row in stream if all(one in row for one in (world.namespace, "perfscale.seatrial", "leases"))
         ]
     assert not written
-    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
     assert set(table.outcome) == {"succeeded"} and not table.contradictions
     widths = check_against_the_audit_log(table, log, world.namespace, 20)
     assert "revision clock" not in {source for found in table.header["dated_by"].values() for source in found}
@@ -170,7 +172,7 @@ def test_without_a_canary_nothing_is_written_and_the_widths_say_so(world: World,
 def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap(
     world: World, rehearsal: support.Rehearsal
 ) -> None:
-    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     by_kubectl(world.kubeconfig, world.namespace, job("earlier"))
     sampler = follow(world)
     loop = ClientLoop(world.kubeconfig, world.namespace, lambda number: job(f"loop-{number}"), 5)
@@ -183,7 +185,7 @@ def test_a_killed_sampler_continues_and_what_came_in_between_is_dated_by_the_gap
     names = loop.finish()
     wait_until_succeeded(world, len(names))
     found = end(world, sampler)
-    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
     assert sorted(table.name) == sorted(names) and found["counts"]["succeeded"] == len(names)
     assert [gap["reason"] for gap in table.header["gaps"]] == ["no sampler was running: an earlier one had ended"]
     assert not table.contradictions
@@ -209,7 +211,7 @@ def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
 
 
 def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=foreign", preset="jobs")
     process = begin(*words, artifacts=artifacts, log=log, project="sample")
@@ -316,7 +318,7 @@ def test_a_load_may_create_its_kind_and_its_namespace_later(world: World) -> Non
 
 @pytest.mark.long
 def test_a_load_that_never_comes_is_an_error_that_names_the_selectors(world: World, tmp_path: Path) -> None:
-    fake_nodes.present(world.client, node_pool.NodePoolSpec(1, pool="sampled"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(1, pool="sampled"), 240, support.quiet)
     words = options(world.kubeconfig, world.namespace, sample_label_selector="app=other", sample_duration=2)
     done = play(*words, "--tags", "cluster,test", artifacts=tmp_path / "artifacts", project="sample")
     assert done.code != 0
@@ -329,7 +331,9 @@ def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own
     cluster = BreakableCluster(own_instance("foreign", components=["kueue"]))
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"
     with world_on(cluster.info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(10, pool="foreign"), 240, support.quiet)
+        fake_nodes.create_fake_nodes(
+            world.client, simulated_node_pool.NodePoolSpec(10, pool="foreign"), 240, support.quiet
+        )
         by_kubectl(world.kubeconfig, world.namespace, *queue(world.namespace))
         with CuttingProxy(world.client.access.host, world.client.access.port) as proxy:
             words = options(world.through(proxy.port), world.namespace, preset="kueue", sample_duration=DURATION)
@@ -357,7 +361,7 @@ def test_a_long_foreign_load_meets_the_audit_log_through_a_restart_and_a_410(own
                     broken.pop(0)[1]()
             sent = set().union(*(loop.finish() for loop in loops))
             assert process.wait(300) == 0, log.read_text(encoding="utf-8")[-5000:]
-        table = timeline_builder.build_timeline(world.point_dir, table_run(folder), "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, table_run(folder), "001")
         audit = Path(cluster.info["cluster"]["audit_log"])
         widths = check_against_the_audit_log(table, audit, world.namespace, int(0.8 * len(sent)))
         print({stage: (round(median(found), 4), len(found)) for stage, found in widths.items()})

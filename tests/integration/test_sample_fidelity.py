@@ -19,7 +19,7 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from load_bench import REAL_TEMPLATE
 from load_world import world_on
 
@@ -127,10 +127,12 @@ def test_the_intervals_of_a_short_load_meet_the_audit_log_too(own_instance: Any,
 
 
 def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool = True) -> None:
-    info = cluster_lifecycle.present(own_instance("fidelity", components=[]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance("fidelity", components=[]), support.quiet)
     audit = Path(info["cluster"]["audit_log"])
     with world_on(info["kubeconfig"], folder) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(200 if page else 4), 120, support.quiet)
+        fake_nodes.create_fake_nodes(
+            world.client, simulated_node_pool.NodePoolSpec(200 if page else 4), 120, support.quiet
+        )
         found = world.submit(
             count=count,
             arrival={"rate": rate},
@@ -144,7 +146,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool =
         assert world.rows("observations", "sounding"), "a real API server lets etcd be sounded"
         own = world.rows("observations", "canary", "sounding")
         requests = OwnRequests((row["sent"], row["answered"]) for row in own)
-        table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+        table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         truth = audit_truth.stages_of_jobs(audit, world.run_id)
         met = within = of = 0
         spans: list[float] = []
@@ -184,7 +186,7 @@ def measure(own_instance: Any, folder: Path, rate: int, count: int, page: bool =
         # A width in milliseconds depends on the machine; that an interval uses every request of the sampler does not.
         assert within / of >= EXACT, f"{of - within} of {of} intervals are wider than the sampler's requests permit"
         assert not table.contradictions
-        narrow = timeline_builder.build_timeline(world.point_dir, world.run_id, "001", audit_log=audit)
+        narrow = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001", audit_log=audit)
         assert not narrow.contradictions and not narrow.header["notes"]
         for stage in STAGES:
             for row, index in enumerate(narrow.index):

@@ -42,7 +42,7 @@ def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
     tmp_path: Path, rehearsal_folder: Path, own_instance: Any
 ) -> None:
     name = f"racks-{secrets.token_hex(3)}"
-    info = cluster_lifecycle.present(own_instance(name, components=["kueue", "gangs"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(own_instance(name, components=["kueue", "gangs"]), support.quiet)
     own = {
         "rehearsal_name": name,
         "rehearsal_data_dir": str(rehearsal_folder),
@@ -114,7 +114,7 @@ def test_each_stage_of_the_jobs_of_a_preset_meets_the_audit_log(
         print("\n".join(chain_truth.check_stages(point, run_id, log, chain, settings["scheduler_count"])))
     finally:
         for cluster in (name, f"{name}-worker-1", f"{name}-worker-2"):
-            cluster_lifecycle.absent(support.options(rehearsal_folder, cluster, force=True), support.quiet)
+            cluster_lifecycle.remove_instance(support.options(rehearsal_folder, cluster, force=True), support.quiet)
 
 
 # The role with Kueue is in Molecule's scenario, preemptions are in the unit tests of timelines and comparisons.
@@ -138,9 +138,9 @@ def test_the_same_load_with_and_without_preemption_and_their_comparison(tmp_path
     assert preempting["preemptions"]["value"] > 0
     # A gang that is preempted loses all of its pods, and each comes again.
     assert preempting["pods_lost"]["value"] % 4 == 0 and preempting["pods_lost"]["value"] > 0
-    rows = list(files.read_lines(top / "points" / "002" / "timeline.jsonl"))[1:]
+    rows = list(files.read_json_lines(top / "points" / "002" / "timeline.jsonl"))[1:]
     assert [row["pods"] for row in rows] == [8 if row["template"] == "urgent" else 4 for row in rows]
-    plans = [list(files.read_lines(top / "points" / point / "plan.jsonl"))[1:] for point in ("001", "002")]
+    plans = [list(files.read_json_lines(top / "points" / point / "plan.jsonl"))[1:] for point in ("001", "002")]
     assert [row["offset"] for row in plans[0]] == [row["offset"] for row in plans[1]]
     comparison = files.read_json(top / "report" / "compare" / "comparison.json")
     assert [pair["points"] for pair in comparison["pairs"]] == [["001", "002"]]
@@ -172,7 +172,7 @@ def test_gangs_that_need_most_of_the_room_go_one_by_one_with_coscheduling_and_no
     assert plain["pods_lost"]["value"] > 0 and plain["utilisation_lost"]["value"] > 0
     assert together["workloads_succeeded"]["value"] == 4
     assert together["pods_lost"]["value"] == 0
-    rows = [one for one in files.read_lines(top / "points/002/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_json_lines(top / "points/002/timeline.jsonl") if one["type"] == "workload"]
     lives = sorted((one["stages"]["pods_scheduled_first"], one["stages"]["pods_running"]) for one in rows)
     for (_first, whole), (following, _whole) in itertools.pairwise(lives):
         assert following[1] >= whole[0]  # nobody gets a GPU before the gang that is there is whole

@@ -32,7 +32,7 @@ def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_tha
     own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
 ) -> None:
     options = own_instance("g-shared", components=["trainer"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-shared", "-e", f"rehearsal_data_dir={options.data_dir}"),
         *("-e", "cluster_lock_duration=15", "-e", "fine_tuning_count=3", "-e", '{"results_fail_on": []}'),
@@ -55,7 +55,7 @@ def test_whole_runs_on_one_cluster_come_one_after_the_other_and_get_past_one_tha
     assert any("in the queue for" in said[n] for n in others)
     spans = sorted(moments(run_dirs(tmp_path / str(n))[0]) for n in others)
     assert spans[0][1] <= spans[1][0], "the tests of two runs overlap"
-    assert lock_session.lock_info(info["kubeconfig"], "", "default")["waiting"] == []
+    assert lock_session.lock_holder_and_queue(info["kubeconfig"], "", "default")["waiting"] == []
 
 
 def test_a_cluster_of_one_run_is_removed_by_the_last_run_that_uses_it(tmp_path: Path, rehearsal_folder: Path) -> None:

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import install_operators, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from playbook import play, run_dirs
@@ -27,11 +27,11 @@ COLLEAGUE = "colleague"
 def info(rehearsal_folder: Path) -> Iterator[dict[str, Any]]:
     """A cluster with OLM, the training operator and nodes, to which runs come as to somebody's existing one."""
     options = support.options(rehearsal_folder, "stack", components=["training-operator", "trainer", "olm"])
-    made = cluster_lifecycle.present(options, support.quiet)
+    made = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with Client.from_kubeconfig(made["kubeconfig"]) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(4, pool="test-stack"), 240, support.quiet)
     yield made
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "stack", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "stack", force=True), support.quiet)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 from chain_truth import CHAINS, GANG, Chain, check_stages
 from load_world import World, world_on
 
@@ -34,9 +34,9 @@ def submit_chain(world: World, chain: Chain, count: int, rate: float) -> dict[st
     """Submit workloads of a kind with its own template, and wait until all are ready or have ended."""
     parameters = {"metadata": {"labels": {}}, "pods": chain.pods, "gpus": 0, "suspend": False, "backoff_limit": 0}
     parameters["sandbox_pool"] = count if chain.warm else 0
-    options = workload_files.submit_options_with_content(
+    options = read_workload_files.submit_options_with_content(
         {
-            "stages": workload_kinds.load_kind(chain.kind).watched(),
+            "stages": workload_kinds.load_kind_by_name_or_path(chain.kind).watched(),
             "templates": [{"kind": chain.kind, "content": POD, "parameters": parameters}],
         },
         lambda _where, name: name,
@@ -58,9 +58,11 @@ def test_the_stages_meet_the_audit_log(own_instance: Any, tmp_path: Path, chain:
 
 
 def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: int) -> None:
-    info = cluster_lifecycle.present(own_instance("sets", components=[chain.component]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("sets", components=[chain.component]), support.quiet
+    )
     with world_on(info["kubeconfig"], folder) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(20), 120, support.quiet)
+        fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(20), 120, support.quiet)
         found = submit_chain(world, chain, count, rate)
         assert found.get("counts", {}).get("succeeded") == count, found
         audit = Path(info["cluster"]["audit_log"])
@@ -68,7 +70,9 @@ def measure(own_instance: Any, folder: Path, chain: Chain, rate: float, count: i
 
 
 def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instance: Any, tmp_path: Path) -> None:
-    info = cluster_lifecycle.present(own_instance("sets", components=["workload-aware", "gangs"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("sets", components=["workload-aware", "gangs"]), support.quiet
+    )
     parameters = {
         "mode": "workload-aware",
         "simulated": True,
@@ -90,11 +94,11 @@ def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instanc
     }
     pod = (support.ROOT / "roles" / "scheduler" / "templates" / "pod.yaml.j2").read_text(encoding="utf-8")
     stages = workload_kinds.resolve_stage_definitions(["Job", "NativePodGroup", "Pod"], lambda _where, name: name)
-    templates = workload_files.templates_with_content(
+    templates = read_workload_files.templates_with_content(
         [{"kind": "Job", "content": pod, "parameters": parameters}], lambda _where, name: name
     )
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(2), 120, support.quiet)
+        fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2), 120, support.quiet)
         found = world.submit(
             count=10, arrival={"rate": 5}, wait=True, timeout=120, settle=2, templates=templates, stages=stages
         )
@@ -104,9 +108,11 @@ def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instanc
 
 
 def test_a_group_whose_pod_was_deleted_is_made_again_and_the_set_says_so(own_instance: Any, tmp_path: Path) -> None:
-    info = cluster_lifecycle.present(own_instance("sets", components=["leader-worker-set"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("sets", components=["leader-worker-set"]), support.quiet
+    )
     with world_on(info["kubeconfig"], tmp_path) as world:
-        fake_nodes.present(world.client, node_pool.NodePoolSpec(2), 120, support.quiet)
+        fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2), 120, support.quiet)
         submit_chain(world, CHAINS["LeaderWorkerSet"], 1, 1)
         pods = world.client.kind("v1", "Pod")
         before, _version = world.client.list(pods, world.namespace, "leaderworkerset.sigs.k8s.io/name")
@@ -117,7 +123,9 @@ def test_a_group_whose_pod_was_deleted_is_made_again_and_the_set_says_so(own_ins
         worker = max(before, key=lambda pod: str(pod["metadata"]["name"]))
         world.client.delete(pods, worker["metadata"]["name"], world.namespace)
         old = {pod["metadata"]["uid"] for pod in before}
-        kind = stage_definitions.compile_kind(workload_kinds.load_kind("LeaderWorkerSet").definition)
+        kind = stage_definitions.compile_stages_of_kind(
+            workload_kinds.load_kind_by_name_or_path("LeaderWorkerSet").definition
+        )
         sets = world.client.kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
         said = False
         deadline = time.monotonic() + 120

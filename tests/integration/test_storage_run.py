@@ -26,7 +26,7 @@ LACKING = suite_prerequisites.real_node_lacks()
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 def test_models_of_three_kinds_of_registries_are_downloaded_once_and_trained(own_instance: Any, tmp_path: Path) -> None:
     options = own_instance("sources", components=["training-image", "trainer", "registry"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     crt, key = servers.certificate(tmp_path, SITE)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         s3 = pod_servers.s3(client, "mkdir -p /tmp/s3/lab/tuned; cp -r /opt/seatrial/tiny-llama /tmp/s3/lab/tuned")
@@ -78,7 +78,7 @@ def test_models_of_three_kinds_of_registries_are_downloaded_once_and_trained(own
     }
     assert found["tiny-llama"]["sha256"] == found["org/tiny"]["sha256"]  # the same files
     for number in ("001", "002"):
-        (row,) = files.read_lines(run / "points" / number / "training.jsonl")
+        (row,) = files.read_json_lines(run / "points" / number / "training.jsonl")
         assert row["error"] is None and row["figures"]["train_runtime"] > 0 and row["simulated"] is False
     for path in run.rglob("*"):
         if path.is_file():

@@ -42,7 +42,7 @@ def left(client: Client) -> list[str]:
 
 def test_a_real_pod_downloads_once_and_nothing_but_the_claim_is_left(own_instance: Any, tmp_path: Path) -> None:
     options = own_instance("storage", components=["training-image"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
         check(client, tmp_path)
         check_preload(client)
@@ -52,15 +52,15 @@ def check_preload(client: Client) -> None:
     """There is no registry here, so that no pull takes any time; the words are those of a real kubelet."""
     tolerations = ({"key": REAL, "operator": "Exists"},)
     wanted = image_preload.ImagePreloadSpec("default", IMAGE, RUN, 60, {REAL: "true"}, tolerations)
-    (found,) = image_preload.run(client, wanted, support.quiet)
+    (found,) = image_preload.preload_image_on_nodes(client, wanted, support.quiet)
     assert (found["node"], found["there"], found["seconds"], found["simulated"]) == ("real-0", True, 0.0, False)
     missing = image_preload.ImagePreloadSpec(
         "default", "localhost/seatrial/none:1", RUN, 5, {REAL: "true"}, tolerations
     )
     with pytest.raises(WaitTimeout, match=r"on 0 of 1 nodes; real-0 \(ErrImage|ImagePullBackOff|ContainerCreating"):
-        image_preload.run(client, missing, support.quiet)
+        image_preload.preload_image_on_nodes(client, missing, support.quiet)
     with pytest.raises(InputError, match="has a taint that image_preload_tolerations lacks"):
-        image_preload.run(
+        image_preload.preload_image_on_nodes(
             client, image_preload.ImagePreloadSpec("default", IMAGE, RUN, 60, {REAL: "true"}), support.quiet
         )
     assert client.list(client.kind("apps/v1", "DaemonSet"), "default")[0] == [] == left(client)

@@ -29,10 +29,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 from playbook import play
 
 RUNTIME = """
@@ -65,13 +65,13 @@ spec:
 @pytest.fixture(scope="module")
 def cluster(rehearsal_folder: Any) -> Iterator[support.Rehearsal]:
     options = support.options(rehearsal_folder, "trainer", components=["trainer"])
-    info = cluster_lifecycle.present(options, print)
-    order = node_pool.NodePoolSpec(1, pool="trainer")
+    info = cluster_lifecycle.create_or_repair_instance(options, print)
+    order = simulated_node_pool.NodePoolSpec(1, pool="trainer")
     found = support.Rehearsal(info["kubeconfig"], info)
     with found.client() as client:
-        fake_nodes.present(client, order, 240, support.quiet)
+        fake_nodes.create_fake_nodes(client, order, 240, support.quiet)
     yield found
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "trainer", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "trainer", force=True), support.quiet)
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +170,10 @@ PARAMETERS = {
 def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: Path) -> None:
     folder = support.ROOT / "roles" / "workload_scale" / "templates"
     given = {"kind": "TrainJob", "src": str(folder / "pod.yaml.j2"), "parameters": PARAMETERS}
-    (resolved,) = workload_files.templates_with_content([given], lambda _folder, name: name)
+    (resolved,) = read_workload_files.templates_with_content([given], lambda _folder, name: name)
     template = workload_templates.WorkloadTemplate(**resolved)
     toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
-    go_build.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
+    go_build.copy_crds_of_modules([OLD], toolchain, tmp_path / "old.yml", print)
     old = component_manifests.read_yaml_objects(tmp_path / "old.yml")
     for crds, field in ((old, "podTemplateOverrides"), (custom_resources.definitions("trainer"), "runtimePatches")):
         found = custom_resources.validators_of(crds)
@@ -181,7 +181,7 @@ def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: 
             "schema"
         ]
         has = fields["openAPIV3Schema"]["properties"]["spec"]["properties"].__contains__
-        made = template_renderer.render(
+        made = template_renderer.render_template_for_indices(
             template, "t1-run", "001", "ns", [0], None, lambda _v, _k, path, has=has: has(path.removeprefix("spec."))
         )
         job = made.workload.manifest(0)
@@ -202,7 +202,9 @@ def replace_definition(client: Client, definition: dict[str, Any], field: tuple[
 
 
 def test_releases_of_trainer_and_kueue_that_do_not_go_together_are_refused(own_instance: Any, tmp_path: Path) -> None:
-    info = cluster_lifecycle.present(own_instance("pair", components=["kueue", "trainer"]), support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(
+        own_instance("pair", components=["kueue", "trainer"]), support.quiet
+    )
     given = {
         "cluster_provider": "existing",
         "cluster_kubeconfig": info["kubeconfig"],
@@ -221,7 +223,7 @@ def test_releases_of_trainer_and_kueue_that_do_not_go_together_are_refused(own_i
         assert not [name for name in names if name.startswith("fine-tuning-")]
 
     toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
-    go_build.write_crds([OLD], toolchain, tmp_path / "old.yml", print)
+    go_build.copy_crds_of_modules([OLD], toolchain, tmp_path / "old.yml", print)
     train_job = ("trainer.kubeflow.org/v1alpha1", "TrainJob", "spec.runtimePatches")
     workload = ("kueue.x-k8s.io/v1beta2", "Workload", "spec.preemptionGates")
     (older,) = (

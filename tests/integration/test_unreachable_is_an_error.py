@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     cluster_status,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ci_job import Job, begin, ended
 from playbook import run_dirs
 
@@ -45,15 +45,15 @@ SMALL = {
 def options(rehearsal_folder: Path) -> Iterator[cluster_lifecycle.RehearsalOptions]:
     found = support.options(rehearsal_folder, "unreachable", components=[])
     yield found
-    cluster_lifecycle.absent(support.options(rehearsal_folder, "unreachable", force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(rehearsal_folder, "unreachable", force=True), support.quiet)
 
 
 @pytest.fixture
 def cluster(options: cluster_lifecycle.RehearsalOptions) -> dict[str, Any]:
     """A control plane whose API server is up, with two nodes."""
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     with Client.from_kubeconfig(info["kubeconfig"]) as client:
-        fake_nodes.present(client, node_pool.NodePoolSpec(2), 240, support.quiet, False)
+        fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(2), 240, support.quiet, False)
     return info
 
 
@@ -69,7 +69,9 @@ def point_passed(run_dir: Path) -> bool:
 
 
 def load_runs(run_dir: Path) -> bool:
-    return sum(one.get("outcome") == "created" for one in files.read_lines(run_dir / "points/001/ledger.jsonl")) > 5
+    return (
+        sum(one.get("outcome") == "created" for one in files.read_json_lines(run_dir / "points/001/ledger.jsonl")) > 5
+    )
 
 
 def when(moment: Callable[[Path], bool], job: Any, folder: Path) -> Path:

@@ -21,7 +21,7 @@ def values(rehearsal_folder: Path, **more: Any) -> list[str]:
 
 
 def rows(point: Path, name: str) -> list[dict[str, Any]]:
-    return list(files.read_lines(point / f"{name}.jsonl"))
+    return list(files.read_json_lines(point / f"{name}.jsonl"))
 
 
 def test_users_begin_after_their_release_and_their_files_come_back(rehearsal_folder: Path, tmp_path: Path) -> None:

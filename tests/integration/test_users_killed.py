@@ -85,7 +85,7 @@ class Run:
         return {int(one["metadata"]["labels"][INDEX]): one for one in self.client.list(POD, "", INDEX)[0]}
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return list(files.read_lines(self.point / f"{name}.jsonl"))
+        return list(files.read_json_lines(self.point / f"{name}.jsonl"))
 
     def users(self) -> dict[int, dict[str, Any]]:
         """Return the rows of the timeline; each user has one."""
@@ -135,7 +135,7 @@ def kill(run: Run, pod: dict[str, Any], delete: bool) -> str:
 @pytest.fixture
 def run(own_instance: Callable[..., Any], tmp_path: Path) -> Iterator[Run]:
     options = own_instance("users-killed", nodes_real=1, components=["python-image"])
-    info = cluster_lifecycle.present(options, support.quiet)
+    info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     yield Run(info["kubeconfig"], options, tmp_path)
 
 

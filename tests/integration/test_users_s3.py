@@ -22,11 +22,7 @@ import servers
 import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
@@ -112,7 +108,7 @@ class Site:
         self.client.request("PATCH", path, status, content_type=MERGE_PATCH)
 
     def fetch(self) -> dict[str, Any]:
-        return fetch_user_files.fetch_users(self.client, self.spec, self.uploads)
+        return fetch_user_files.fetch_reports_and_files_of_users(self.client, self.spec, self.uploads)
 
     def nothing_left(self) -> None:
         """Check that bucket, cluster and point have nothing of the upload any more."""
@@ -241,7 +237,7 @@ def test_a_run_on_a_real_node_brings_large_files_home_also_after_it_was_killed(
     own_instance: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = own_instance("users-s3", nodes_real=1, components=["python-image"])
-    cluster_lifecycle.present(options, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     monkeypatch.setenv("SEATRIAL_EXPORT_S3_SECRET_KEY", servers.S3_KEYS[1])
     with servers.s3(tmp_path) as here, NodeRelay(options, urlsplit(here).port or 0) as relay:
         # The address of the node is in its own network only: to this machine, the server is a proxy for itself.

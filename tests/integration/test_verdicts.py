@@ -67,7 +67,7 @@ def test_replot_judges_a_recorded_run_by_the_history_that_is_given(tmp_path: Pat
 def repeat(own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path) -> Callable[..., Done]:
     """Run the main job, small, on one cluster; further words are settings."""
     options = own_instance("g-verdicts", components=["trainer"])
-    cluster_lifecycle.present(options, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     words = [
         *("-e", "preset=light", "-e", "rehearsal_name=g-verdicts", "-e", f"rehearsal_data_dir={options.data_dir}"),
         *("-e", "fine_tuning_count=20", "-e", "fine_tuning_rate=10", "-e", "fine_tuning_pod_count=1"),

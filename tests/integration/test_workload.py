@@ -11,10 +11,10 @@ from typing import Any
 import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, namespace_limits
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, pod_admission_and_scheduling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_end
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_load_end
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from cutting_proxy import CuttingProxy
 from load_world import CONFIG, SUSPENDED, World, final, group_is_gone, wait_until_created
@@ -276,7 +276,7 @@ def test_what_can_never_be_scheduled_says_why_meanwhile_and_ends_early(world: Wo
 
 
 def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_end, "FIRST_CHECK_AFTER", 0.0)
+    monkeypatch.setattr(early_load_end, "FIRST_CHECK_AFTER", 0.0)
     world.client.create(
         {
             "apiVersion": "v1",
@@ -288,7 +288,7 @@ def test_where_no_pod_can_be_made_the_warnings_say_why(world: World, monkeypatch
     content = SUSPENDED.replace("suspend: true", "suspend: false")
     world.submit(count=2, templates=[{"name": "job", "content": content}])
     task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (), frozenset(), (), 0)
-    looked = early_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
+    looked = early_load_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
     deadline = time.monotonic() + 120
     while not looked.reasons:
         assert time.monotonic() < deadline, "nothing was said of the pods that the quota forbids"
@@ -366,16 +366,16 @@ def test_the_api_server_refuses_the_same_pods(
     except ApiError as error:
         assert error.status == 403, error
         refused = True
-    assert bool(namespace_limits.why_never_created(pod, *found)) == refused
+    assert bool(pod_admission_and_scheduling.why_never_created(pod, *found)) == refused
 
 
 def test_a_kind_that_no_controller_takes_up_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_end, "FIRST_CHECK_AFTER", 0.0)
+    monkeypatch.setattr(early_load_end, "FIRST_CHECK_AFTER", 0.0)
     world.submit(count=2, templates=[{"name": "job", "content": ALONE}])
-    job = stage_definitions.compile_kind(workload_kinds.load_kind("job").definition)
+    job = stage_definitions.compile_stages_of_kind(workload_kinds.load_kind_by_name_or_path("job").definition)
     own = frozenset({"Job"})
     task = SamplingSpec(world.run_id, "001", world.point_dir, world.namespace, "", (job,), own, (), 0)
-    looked = early_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
+    looked = early_load_end.StalledLoad(kubeconfig.load_context_access(world.kubeconfig), task)
     for _time in range(2):
         looked.look({"running": 0}, 2)
     assert looked.reasons == [(2, "no controller has written a status of the Job: does its operator run?")]

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 from load_world import World
 from playbook import ROOT, begin, play, run_dirs
 from runai_platform import Platform
@@ -53,7 +53,7 @@ def template(kind: str, world: World, **more: Any) -> dict[str, Any]:
         "metadata": {"namespace": world.namespace, "labels": {"perfscale.seatrial/project": "team"}},
     }
     entry = {"name": "team", "kind": kind, "src": POD, "parameters": {**usual, **more}}
-    return dict(workload_files.templates_with_content([entry], lambda _folder, name: name)[0])
+    return dict(read_workload_files.templates_with_content([entry], lambda _folder, name: name)[0])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def template(kind: str, world: World, **more: Any) -> dict[str, Any]:
 def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str, Any], world: World) -> None:
     done = world.submit(count=2, templates=[template(kind, world, **more)], stages=[])
     assert done["counts"]["created"] == 2, done
-    version = workload_kinds.load_kind(kind).references[0].rpartition("/")[0]
+    version = workload_kinds.load_kind_by_name_or_path(kind).references[0].rpartition("/")[0]
     found, _version = world.client.list(
         world.client.kind(version, kind), world.namespace, f"perfscale.seatrial/run={world.run_id}"
     )
@@ -88,10 +88,10 @@ def test_the_api_server_takes_what_the_template_makes(kind: str, more: dict[str,
 @pytest.fixture
 def nodes(world: World) -> Iterator[World]:
     """A world with a node on which pods run until they are deleted."""
-    pool = node_pool.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
-    fake_nodes.present(world.client, pool, 240, support.quiet)
+    pool = simulated_node_pool.NodePoolSpec(1, pool="test-scale", run_id=world.run_id)
+    fake_nodes.create_fake_nodes(world.client, pool, 240, support.quiet)
     yield world
-    fake_nodes.absent(world.client, pool, 240, support.quiet)
+    fake_nodes.remove_fake_nodes(world.client, pool, 240, support.quiet)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_chain_of_objects_of_runai_is_measured_as_it_was_made(kind: str, run
     job = {"use": "PyTorchJob", "select": "owners"} if distributed else "RunaiJob"
     done, platform = through_runai(runai, kind, [kind, job, "RunaiPodGroup", {"use": "Pod", "select": "owners"}])
     assert done["counts"]["succeeded"] == 3, done
-    table = timeline_builder.build_timeline(runai.point_dir, runai.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(runai.point_dir, runai.run_id, "001")
     assert not table.contradictions
     assert table.seen("accepted") == table.seen("running") == table.seen("pods_scheduled") == 3
     (anchor,) = {(row["anchor"]["wall"], row["anchor"]["monotonic"]) for row in runai.rows("ledger", "session")}
@@ -168,11 +168,11 @@ def test_the_sample_command_of_the_tool_is_a_closed_loop_through_runai(
         platform.join(120)
     assert done.code == 0 and platform.error is None, done.output[-6000:]
     point = run_dirs(tmp_path)[0] / "points/001"
-    attempts = [row for row in files.read_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
+    attempts = [row for row in files.read_json_lines(point / "ledger.jsonl") if row["type"] == "attempt"]
     assert [row["status"] for row in attempts] == [201] * 10
     first, second = attempts[:5], attempts[5:]
     assert min(row["sent"] for row in second) >= max(row["answered"] for row in first) + 1
-    rows = [one for one in files.read_lines(point / "timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_json_lines(point / "timeline.jsonl") if one["type"] == "workload"]
     assert all(one["outcome"] == "succeeded" and "succeeded" not in one["stages"] for one in rows)
     for one in rows:
         stages = one["stages"]
@@ -223,7 +223,7 @@ def test_interactive_workloads_end_each_by_itself_when_their_time_is_over(nodes:
         due = ready[index] + random_draws.draw_number_for_workload(index, lifetime, 3, "lifetime")
         assert row["intended"] == pytest.approx(due, abs=0.002) and row["sent"] >= row["intended"]
         assert row["sent"] <= gone[index] + 0.001
-    table = timeline_builder.build_timeline(world.point_dir, world.run_id, "001")
+    table = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
     assert table.outcome == ["succeeded"] * 5
     assert world.names("apps/v1", "StatefulSet") == []
 
@@ -278,7 +278,7 @@ def test_a_report_can_be_made_again_and_again_while_the_run_goes_on(tmp_path: Pa
         if process.poll() is None:
             process.terminate()
     assert files.read_yaml(run / "run.yml")["status"] == "passed"
-    rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_json_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
     assert [one["outcome"] for one in rows] == ["succeeded"] * 24
     assert all(one["stages"]["persistentvolumeclaim_bound"][1] > one["sent"] + 1 for one in rows)  # 1 s is played
     assert {name: [one["template"] for one in rows].count(name) for name in ("team-a", "team-b")} == {
@@ -301,7 +301,9 @@ def test_workloads_go_through_queues_of_kueue_that_the_run_makes(tmp_path: Path,
     assert done.code == 0, done.output[-6000:]
     run = run_dirs(tmp_path)[0]
     for point in ("001", "002"):
-        rows = [one for one in files.read_lines(run / f"points/{point}/timeline.jsonl") if one["type"] == "workload"]
+        rows = [
+            one for one in files.read_json_lines(run / f"points/{point}/timeline.jsonl") if one["type"] == "workload"
+        ]
         assert [one["outcome"] for one in rows] == ["succeeded"] * 4
         for one in rows:
             stages = one["stages"]
@@ -338,7 +340,7 @@ def test_a_large_preset_runs_at_a_smaller_count(tmp_path: Path, rehearsal_folder
     done = play("-e", f"preset={preset}", "-e", json.dumps(own), artifacts=tmp_path, project="workload_scale")
     assert done.code == 0, done.output[-6000:]
     run = run_dirs(tmp_path)[0]
-    rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+    rows = [one for one in files.read_json_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
     assert len(rows) == own.get("workload_scale_count", 105)
     assert {one["outcome"] for one in rows} == {"succeeded"}
     assert {one["pods"] for one in rows} == {8 if preset == "distributed_1000_pvc" else 1}

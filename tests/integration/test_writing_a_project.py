@@ -76,7 +76,7 @@ def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path
     assert files.read_yaml(third / "run.yml")["versions"]["me.bench"] == "0.1.0"
     for run, kind, count in ((first, "Job", 5), (second, "Job", 5), (third, "TrainJob", 4)):
         assert files.read_yaml(run / "run.yml")["status"] == "passed"
-        rows = [one for one in files.read_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
+        rows = [one for one in files.read_json_lines(run / "points/001/timeline.jsonl") if one["type"] == "workload"]
         assert [(one["kind"], one["outcome"]) for one in rows] == [(kind, "succeeded")] * count
     kpis = {one["name"]: one for one in files.read_json(third / "points/001/kpis.json")["kpis"]}
     assert kpis["time_to_started_p95"]["n"] == 4

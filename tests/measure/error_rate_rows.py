@@ -16,10 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import judge_history
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
-    always_valid_interval,
     comparison_scale,
     figure_classification,
-    group_comparison,
+    group_comparison_intervals,
     student_t,
     time_dependence,
 )
@@ -83,9 +82,11 @@ class Otava:
 def by_groups(suite: Array) -> list[float]:
     """Return the p-value of "not higher" of each KPI of a suite by comparing old with new runs."""
     runs = suite.shape[1] // 2
-    scaled = [comparison_scale.convert_to_scale(one, comparison_scale.on_log_scale(one)) for one in suite]
+    scaled = [comparison_scale.convert_to_scale(one, comparison_scale.is_compared_on_log_scale(one)) for one in suite]
     found = time_dependence.estimate_suite_dependence([(one[:runs], one[runs:]) for one in scaled])
-    return [group_comparison.compare_groups(one[:runs], one[runs:], dependence=found).p_greater for one in suite]
+    return [
+        group_comparison_intervals.compare_groups(one[:runs], one[runs:], dependence=found).p_greater for one in suite
+    ]
 
 
 def by_groups_with_history(suite: Array) -> list[float]:
@@ -94,7 +95,7 @@ def by_groups_with_history(suite: Array) -> list[float]:
     generator = numpy.random.default_rng(round(float(suite[0, 0]) * 1e6))
     earlier = synthetic_series.normal(generator, len(suite), 20)
     return [
-        group_comparison.compare_groups(one[:runs], one[runs:], earlier=[past]).p_greater
+        group_comparison_intervals.compare_groups(one[:runs], one[runs:], earlier=[past]).p_greater
         for one, past in zip(suite, earlier, strict=True)
     ]
 
@@ -102,7 +103,7 @@ def by_groups_with_history(suite: Array) -> list[float]:
 def by_few_new_runs(new: int, suite: Array) -> list[float]:
     """Return the same from all old runs and the first ``new`` ones of the new runs."""
     old = suite.shape[1] // 2
-    return [group_comparison.compare_groups(one[:old], one[old : old + new]).p_greater for one in suite]
+    return [group_comparison_intervals.compare_groups(one[:old], one[old : old + new]).p_greater for one in suite]
 
 
 def by_judgement(suite: Array) -> list[str]:
@@ -215,8 +216,8 @@ def repetition(count: int, otava: Otava) -> Iterator[Row]:
 def _runs_until_found(one: Array) -> int | None:
     """Return after how many new runs a rise is found; None when it never is."""
     for n in range(1, 31):
-        found = group_comparison.compare_groups(one[:10], one[30 : 30 + n])
-        always = always_valid_interval.interval_of_group_difference(found, 2 * LEVEL)
+        found = group_comparison_intervals.compare_groups(one[:10], one[30 : 30 + n])
+        always = group_comparison_intervals.interval_of_group_difference(found, 2 * LEVEL)
         if always.low > 0:
             return n
         if always.high < 0:

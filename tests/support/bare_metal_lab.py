@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_process
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_folder_processes
 from bmc_emulator import Emulator, emulator
 from quads_simulator import server as servers
 from quads_simulator.clock import Clock
@@ -65,7 +65,10 @@ class Lab:
             for folder in (self.folder / part).glob("*"):
                 found += [
                     f"{folder} is left",
-                    *(f"process {pid} of {folder}" for pid in installer_process.find_processes_of_folder(folder)),
+                    *(
+                        f"process {pid} of {folder}"
+                        for pid in cluster_folder_processes.find_processes_of_folder(folder)
+                    ),
                 ]
         return found
 
@@ -112,5 +115,5 @@ def lab(folder: Path, kubeconfig: str, **settings: Any) -> Iterator[Lab]:
         finally:
             for part in ("installs", "share"):
                 for one in (folder / part).glob("*"):
-                    installer_process.stop_processes_of_folder(one, 1.0)
+                    cluster_folder_processes.stop_processes_of_folder(one, 1.0)
             server.stop()

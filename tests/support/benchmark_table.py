@@ -36,12 +36,12 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     kubernetes: str = ""
     expected: int = 0  # rows of a whole run; only those go into the page
-    stolen: machine_load.Reading = field(default_factory=machine_load.cpu_ticks)
+    stolen: machine_load.Reading = field(default_factory=machine_load.stolen_and_total_cpu_ticks)
 
     def add(self, what: str, target: str, measured: str, met: bool, more: str = "") -> None:
         """Add a row and show it."""
-        now = machine_load.cpu_ticks()
-        part, self.stolen = machine_load.steal_share(self.stolen, now), now
+        now = machine_load.stolen_and_total_cpu_ticks()
+        part, self.stolen = machine_load.cpu_steal_share(self.stolen, now), now
         if part is not None and part >= 0.01:
             more += f"; **the hypervisor took {part * 100:.0f} % of the processor time meanwhile**"
         self.rows.append(Row(what, target, measured, met, more))

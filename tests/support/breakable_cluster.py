@@ -28,7 +28,7 @@ class BreakableCluster:
 
     def __init__(self, options: cluster_lifecycle.RehearsalOptions) -> None:
         self.options = options
-        self.info = cluster_lifecycle.present(options, support.quiet)
+        self.info = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
         self.instance = options.instance
 
     def restart_api_server(
@@ -46,7 +46,7 @@ class BreakableCluster:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         between()
-        cluster_lifecycle.present(self.options, support.quiet)
+        cluster_lifecycle.create_or_repair_instance(self.options, support.quiet)
 
     def pid(self, name: str) -> int:
         """Return the process of a component."""

@@ -241,7 +241,7 @@ def windows_that_may_be(windows: list[Window], number: int | None) -> list[Windo
 
 def check_stages(point_dir: Path, run: str, audit: Path, chain: Chain, count: int) -> list[str]:
     """Assert that each stage of each workload meets the write that makes it; return a line for each stage."""
-    table = timeline_builder.build_timeline(point_dir, run, "001")
+    table = timeline_builder.build_timeline_of_workloads(point_dir, run, "001")
     assert len(table.name) == count and not table.contradictions
     # Every stage that workloads of the kind reach is in the table above.
     assert {stage for stage, times in table.earliest.items() if any(time == time for time in times)} <= {

@@ -20,7 +20,7 @@ def definitions(component: str) -> list[dict[str, Any]]:
     """Return the CRDs of a component of the rehearsal cluster, from the cache that ``make setup`` fills."""
     part = component_spec.load_component(COMPONENTS / component)
     sources = existing_programs.ProgramSources(CACHE)
-    crds = component_binaries.ensure_programs([part], sources, quiet)[0][component].crds
+    crds = component_binaries.provide_component_programs([part], sources, quiet)[0][component].crds
     assert crds is not None
     return component_manifests.read_yaml_objects(crds)
 

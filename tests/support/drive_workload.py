@@ -65,7 +65,7 @@ def main(what: str, path: str) -> None:
             if request.clients > 1 and request.client is None:
                 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 
-                found = local_clients.run(filled, request, step, progress)
+                found = local_clients.run_local_clients(filled, request, step, progress)
             else:
                 found = LoadRunner(request, step, progress).run()
         else:

@@ -96,7 +96,7 @@ class Podman:
 
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
-        wanted = component_selection.load_all(rehearsal.COMPONENTS)
+        wanted = component_selection.load_all_components(rehearsal.COMPONENTS)
         for one in component_selection.select_required_components(wanted, ["trainer"]):
             entry = existing_programs.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     PointFailures,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from load_world import World
 
 JOB = """
@@ -59,16 +59,18 @@ BEGIN, PATIENCE = 12.0, 120.0
 @contextmanager
 def failing_cluster(folder: Path, name: str, components: Sequence[str] = ()) -> Iterator[support.Rehearsal]:
     """A cluster whose nodes can fail, until the end of the context."""
-    info = cluster_lifecycle.present(support.options(folder, name, components=[FAST, *components]), print)
+    info = cluster_lifecycle.create_or_repair_instance(
+        support.options(folder, name, components=[FAST, *components]), print
+    )
     found = support.Rehearsal(info["kubeconfig"], info)
     with found.client() as client:
         add_nodes(client)
     yield found
-    cluster_lifecycle.absent(support.options(folder, name, force=True), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(folder, name, force=True), support.quiet)
 
 
 def add_nodes(client: Client) -> None:
-    fake_nodes.present(client, node_pool.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
+    fake_nodes.create_fake_nodes(client, simulated_node_pool.NodePoolSpec(NODES, pool="failures"), 240, support.quiet)
 
 
 def load(seconds: float, *failures: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +149,7 @@ OF_PODS, OF_NODE = ("replaced", "scheduled", "whole"), ("detected", "tainted", "
 def check_stages(world: World, audit_log: Path) -> PointFailures:
     """Compare each stage of each recovery of a load with the audit log, whose lines name the namespace of the load."""
     seen = failure_recoveries.read_point_failures(world.point_dir, world.run_id, "001")
-    start = timeline_builder.build_timeline(world.point_dir, world.run_id, "001").header["start"]
+    start = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001").header["start"]
     lost = {recovery.target for recovery in seen.recoveries if recovery.kind == "node_lost"}
     written = windows(audit_log, (*lost, world.run_id), WRITES)
     for recovery in seen.recoveries:

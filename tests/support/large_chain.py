@@ -115,12 +115,8 @@ Steps = Iterator[tuple[str, Callable[[], Any]]]
 def steps_of(count: int, clients: int, top: Path) -> Steps:
     """Yield the steps in their order."""
     import large_run
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
-        workload_plan,
-    )
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
-        workload_plan as plan_parts,
-    )
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan as plan_parts
     from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
     from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
@@ -146,7 +142,7 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
         return {"planned": len(planned.workloads)}
 
     def join() -> dict[str, Any]:
-        client_results.join_files(point, dict(enumerate(folders)), clients, {})
+        client_results.join_files_of_clients(point, dict(enumerate(folders)), clients, {})
         return {name: (point / f"{name}.jsonl").stat().st_size for name in ("ledger", "observations")}
 
     def timeline() -> dict[str, Any]:
@@ -157,7 +153,9 @@ def steps_of(count: int, clients: int, top: Path) -> Steps:
         return {**found, "clocks": len(header.get("clocks", ())), "notes": header["notes"]}
 
     def page() -> None:
-        timeline_table.write_csv(timeline_table.read_timeline_jsonl(point / "timeline.jsonl"), point / "timeline.csv")
+        timeline_table.write_timeline_csv(
+            timeline_table.read_timeline_jsonl(point / "timeline.jsonl"), point / "timeline.csv"
+        )
         draw_run_plots.BANDS = False
         write_report.write_report(str(top), template)
 

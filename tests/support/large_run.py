@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "support")]
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals, workload_plan
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrival_times, workload_plan
 from run_directory import EPOCH, RUN, STAGES, World, write_run  # found by the line above
 from split_point import WrongClock
 
@@ -170,11 +170,11 @@ def client_folders(top: Path, clients: int) -> list[Path]:
 
 def plan(top: Path, templates: list[dict[str, Any]]) -> workload_plan.WorkloadPlan:
     """Return the plan of the trace, as a load makes it."""
-    found = arrivals.arrivals_from_options(
+    found = arrival_times.arrivals_from_options(
         {"type": "trace", "content": (top / TRACE).read_text(encoding="utf-8")}, 0, None
     )
     chosen = workload_plan.assign_templates(found, [one["name"] for one in templates], [1])
-    return workload_plan.make_plan(RUN, "000", found, 32, None, templates, chosen)
+    return workload_plan.plan_workloads(RUN, "000", found, 32, None, templates, chosen)
 
 
 def write(count: int, top: Path, clients: int = 1) -> Path:

@@ -62,7 +62,7 @@ spec:
 
 def definitions(*kinds: str) -> list[dict[str, Any]]:
     """Return shipped stage definitions."""
-    return [workload_kinds.load_kind(kind).definition for kind in kinds]
+    return [workload_kinds.load_kind_by_name_or_path(kind).definition for kind in kinds]
 
 
 @dataclass

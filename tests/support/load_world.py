@@ -52,7 +52,7 @@ class World:
             "count": 20,
             "arrival": {"type": "closed"},
             "templates": [{"name": "job", "content": SUSPENDED}],
-            "stages": [workload_kinds.load_kind(kind).definition for kind in ("job", "pod")],
+            "stages": [workload_kinds.load_kind_by_name_or_path(kind).definition for kind in ("job", "pod")],
             "wait": False,
             "settle": 0.2,
         }
@@ -79,7 +79,7 @@ class World:
         return str(path)
 
     def rows(self, name: str, *types: str) -> list[dict[str, Any]]:
-        return [row for row in files.read_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
+        return [row for row in files.read_json_lines(self.point_dir / f"{name}.jsonl") if row["type"] in types]
 
 
 def delete_all(client: Client, kind: ServedKind, namespace: str, patience: float = 300.0, **options: Any) -> None:

@@ -69,7 +69,7 @@ def model_servers(folder: Path, number: int = 2, **settings: Any) -> Iterator[Mo
     """Start servers with these settings, and stop them."""
     component = component_spec.load_component(rehearsal.COMPONENTS / "model-server")
     sources = existing_programs.ProgramSources(rehearsal.CACHE)
-    programs, _made = component_binaries.ensure_programs([component], sources, rehearsal.quiet)
+    programs, _made = component_binaries.provide_component_programs([component], sources, rehearsal.quiet)
     ports = instance_processes.choose_ports([str(i) for i in range(number)], {}, set()).values()
     addresses = [f"127.0.0.1:{port}" for port in ports]
     truth = folder / "truth.jsonl"

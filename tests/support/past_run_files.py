@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    VERDICTS,
+)
 
 SETTINGS = {"fine_tuning_count": 10, "fine_tuning_gpus": 1, "fine_tuning_hyper_parameters": {"r": 16}}
 RAN = {"simulated": True, "kubernetes": "v1.36.3", "nodes": {"count": 2, "gpus": 16}}
@@ -83,7 +85,7 @@ def write_past_run(
     files.write_yaml(top / "run.yml", record, "run/1")
     if repeats:
         session = {"type": "session", "schema": "schedule/1", "run": run, "at": started, "repeat": {"max": 3}}
-        files.write_lines(top / "schedule.jsonl", [session])
+        files.write_json_lines(top / "schedule.jsonl", [session])
     if verdict:
         files.write_json(top / "verdict.json", _verdict(run, verdict), "verdict/2")
     for point in points:

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     resolve_settings,
     setting_templates,
     settings_catalogue,
-    settings_context,
+    settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 CATALOGUE = settings_catalogue.load_catalogue(phase_preconditions.ROOT)
-DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
+DEFAULTS = settings_from_ansible.role_defaults(DataLoader(), CATALOGUE)
 PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
 
 

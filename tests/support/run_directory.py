@@ -19,7 +19,7 @@ RUN = "t1121-abcdef"
 REAL = "real-0"
 EPOCH = 1_795_000_000.0
 #: The shipped definitions, as the sampler writes them into observations.jsonl.
-STAGES = {name: workload_kinds.load_kind(name).definition for name in ("PyTorchJob", "Pod")}
+STAGES = {name: workload_kinds.load_kind_by_name_or_path(name).definition for name in ("PyTorchJob", "Pod")}
 
 
 def stamp(moment: float) -> str:
@@ -126,7 +126,7 @@ def _plan(folder: Path, world: World, point: str, names: list[str]) -> None:
         }
         for index, name in enumerate(names)
     ]
-    files.write_lines(folder / "plan.jsonl", [header, *rows], "plan/1")
+    files.write_json_lines(folder / "plan.jsonl", [header, *rows], "plan/1")
 
 
 def _live(
@@ -238,7 +238,7 @@ def _session(schema: str, world: World, point: str) -> dict[str, Any]:
 def _ledger(folder: Path, world: World, point: str, attempts: list[dict[str, Any]], stop: float) -> None:
     rows = [_session("ledger/1", world, point), {"type": "start", "at": world.start}, *attempts]
     rows.append({"type": "end", "at": stop, "reason": "everything was sent"})
-    files.write_lines(folder / "ledger.jsonl", rows, "ledger/1")
+    files.write_json_lines(folder / "ledger.jsonl", rows, "ledger/1")
 
 
 def _observations(
@@ -278,7 +278,7 @@ def _observations(
         *[{"type": "watching", "at": world.start - 0.6, "kind": kind, "resource_version": "1000"} for kind in STAGES],
     ]
     tail = [{"type": "end", "at": stop, "reason": "every workload ended", "events": len(rows)}]
-    files.write_lines(folder / "observations.jsonl", [*head, *(row for _at, row in rows), *tail], "observations/1")
+    files.write_json_lines(folder / "observations.jsonl", [*head, *(row for _at, row in rows), *tail], "observations/1")
 
 
 def _event(one: _Commit, values: dict[str, Any], received: float, how: str, world: World) -> dict[str, Any]:
@@ -316,7 +316,7 @@ def _training(folder: Path, world: World, rng: random.Random, names: list[str]) 
             "train_loss": round(rng.uniform(0.8, 1.4), 4),
         }
         rows.append({"index": index, "pod": f"{name}-master-0", "figures": figures, "simulated": True, "error": None})
-    files.write_lines(folder / "training.jsonl", rows, "training/1")
+    files.write_json_lines(folder / "training.jsonl", rows, "training/1")
 
 
 def write_run(top: Path, worlds: list[tuple[World, dict[str, Any]]], **changes: Any) -> Path:

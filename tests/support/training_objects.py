@@ -13,7 +13,7 @@ from typing import Any
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
 LOADER = DataLoader()
@@ -41,7 +41,7 @@ def variables(settings: Mapping[str, Any], *names: str, simulated: bool = False)
 
 def resolved(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return a template with the text of its files, as workload_submit gets it."""
-    return dict(workload_files.templates_with_content([dict(template)], lambda _folder, name: name)[0])
+    return dict(read_workload_files.templates_with_content([dict(template)], lambda _folder, name: name)[0])
 
 
 def rendered(
@@ -54,7 +54,7 @@ def rendered(
     """Return the objects of trainings as the load engine creates them; of several models, those of one."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][model]
     template = workload_templates.WorkloadTemplate(**resolved(given))
-    return template_renderer.render(template, run_id, "001", run_id, indices)
+    return template_renderer.render_template_for_indices(template, run_id, "001", run_id, indices)
 
 
 def workloads(

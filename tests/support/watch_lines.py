@@ -8,11 +8,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import compile_kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import (
+    compile_stages_of_kind,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    WorkloadTally,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 LIFE = Path(__file__).with_name("watch_life.jsonl")
@@ -35,7 +39,7 @@ def cost(events: list[tuple[str, bytes]]) -> tuple[float, float, list[str]]:
     tally = WorkloadTally()
     writers = {}
     for name in ("Job", "Pod"):
-        kind = compile_kind(workload_kinds.load_kind(name).definition)
+        kind = compile_stages_of_kind(workload_kinds.load_kind_by_name_or_path(name).definition)
         writers[name] = ObservationWriter(kind, name == "Job", tally, rows.append)
     began = time.thread_time()
     for name, line in events:

@@ -45,7 +45,7 @@ def be_wrong(clock: WrongClock) -> None:
     """Replace the clocks of this process."""
     time.time = lambda: clock.shows(_wall())
     time.monotonic = lambda: 1e6 + _monotonic() * (1 + clock.drift)
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._base import clock as machine
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._base import point_clock as machine
     from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 
     boot = f"{machine.boot_id()}-{clock.ahead}-{clock.drift}"  # of another machine, after each start the same

@@ -17,7 +17,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from . import disk_reserve
-from .errors import SeatrialError, readable_message
+from .errors import SeatrialError, shorten_error_message
 from .signals import exit_with_parent
 from .step_directory import StepDirectory
 
@@ -89,11 +89,11 @@ def _unexpected_error(error: Exception) -> str:
         where = f": {error.filename} can't be written" if error.filename else ""
         return f"no space left on device, a disk of this machine is full{where}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {readable_message(error)}"
+    what = f"{type(error).__name__}: {shorten_error_message(error)}"
     return f"an error in this module: {what} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def run(module: AnsibleModule, work: Callable[[StepDirectory], dict[str, Any]]) -> None:
+def run_module_work(module: AnsibleModule, work: Callable[[StepDirectory], dict[str, Any]]) -> None:
     """Call ``work`` with the module's step directory; exit with its result, or fail with the text of its SeatrialError.
 
     A module with a progress file may run for long and ends when its parent process ends.
@@ -104,7 +104,7 @@ def run(module: AnsibleModule, work: Callable[[StepDirectory], dict[str, Any]]) 
             result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
-        module.fail_json(msg=readable_message(error), error=error.error_kind, **getattr(error, "facts", {}))
+        module.fail_json(msg=shorten_error_message(error), error=error.error_kind, **getattr(error, "facts", {}))
     except Exception as error:  # an error of ours, or a full disk: the result stays readable, and the log has the rest
         with suppress(OSError):
             step.log(f"failed: {traceback.format_exc()}")

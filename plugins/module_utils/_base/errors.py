@@ -87,7 +87,7 @@ class DataError(SeatrialError):
 _BEGIN, _END = 3000, 1000
 
 
-def readable_message(error: object) -> str:
+def shorten_error_message(error: object) -> str:
     """Return the message of an error, without the middle of one that repeats a value of millions of letters."""
     text = str(error)
     left_out = len(text) - _BEGIN - _END
@@ -106,7 +106,7 @@ def suggest_similar_name(name: str, known: Iterable[str]) -> str:
     return f" (did you mean '{matches[0]}'?)" if matches else ""
 
 
-def nearest_file(path: Path) -> str:
+def suggest_nearest_file(path: Path) -> str:
     """Return " (did you mean 'x'?)" for the file beside ``path`` with the most similar name, or an empty string.
 
     What exists, and is of the wrong type, is named as a folder or a file.

@@ -32,7 +32,7 @@ def extra_vars_arguments(values: Mapping[str, str | bool | int]) -> list[str]:
     return ["-e", "{" + ", ".join(f"{json.dumps(name)}: {_literal(value)}" for name, value in values.items()) + "}"]
 
 
-def extra_vars_text(values: Mapping[str, str | bool | int]) -> str:
+def extra_vars_shell_text(values: Mapping[str, str | bool | int]) -> str:
     """Return them as they are typed in a shell."""
     return shlex.join(extra_vars_arguments(values))
 

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import disk_reserve
-from .clock import MonotonicWallClock
 from .errors import DataError, InputError, OwnershipError, suggest_similar_name
-from .json_text import parse_json
-from .untrusted_yaml import parse_yaml
+from .point_clock import MonotonicWallClock
+from .untrusted_input import parse_json, parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
 #: Most bytes of a document, and of a line of a JSON-lines file: whoever sends a run directory must not fill the memory.
@@ -42,7 +41,7 @@ def to_plain_types(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str), parse_constant=lambda _name: None)
 
 
-def check_schema(name: str, value: Any) -> None:
+def validate_against_schema(name: str, value: Any) -> None:
     """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
 
     Raises DataError with the location in the document.
@@ -67,7 +66,7 @@ def _compiled_schema_validator(name: str, kind: str) -> Any:
 
     from .schemas import schema_catalogue  # imported only where writes are validated
 
-    schema = schema_catalogue.schema(name)
+    schema = schema_catalogue.schema_by_name(name)
     for line_schema in schema.get("oneOf", ()):
         if line_schema["properties"].get("type", {}).get("const") == kind:
             schema = line_schema
@@ -133,7 +132,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
     """Write ``value`` as indented JSON, validated against ``schema`` if given."""
     if schema:
-        check_schema(schema, value)
+        validate_against_schema(schema, value)
     replace_text(path, json.dumps(to_plain_types(value), indent=2, sort_keys=False) + "\n")
 
 
@@ -142,7 +141,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
     import yaml
 
     if schema:
-        check_schema(schema, value)
+        validate_against_schema(schema, value)
     comment = "".join(f"# {line}\n" for line in head.splitlines())
     body = yaml.safe_dump(to_plain_types(value), sort_keys=False, allow_unicode=True, width=120)
     replace_text(path, f"---\n{comment}{body}")
@@ -194,7 +193,7 @@ def read_text_begin(path: str | os.PathLike[str], most: int = 1 << 20) -> str:
         return stream.read(most).decode("utf-8", "replace")
 
 
-def bounded_lines(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
+def lines_up_to_length(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield the lines of a file. Raises DataError for one that is too long."""
     while raw := stream.readline(MOST_LINE):
         if len(raw) == MOST_LINE and not raw.endswith(b"\n"):
@@ -202,13 +201,13 @@ def bounded_lines(stream: BinaryIO, path: str | os.PathLike[str]) -> Iterator[by
         yield raw
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+def read_json_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSON-lines file; a truncated last line is skipped.
 
     Raises DataError for a damaged line in the middle.
     """
     with open_regular_file(path) as stream:
-        for number, raw in enumerate(bounded_lines(stream, path), start=1):
+        for number, raw in enumerate(lines_up_to_length(stream, path), start=1):
             if not raw.endswith(b"\n"):
                 return
             try:
@@ -235,14 +234,14 @@ def _json_line_encoder() -> Callable[[Any], str]:
 encode = _json_line_encoder()
 
 
-def encode_line(record: dict[str, Any], schema: str = "") -> bytes:
+def encode_json_line(record: dict[str, Any], schema: str = "") -> bytes:
     """Return ``record`` as one line of a JSON-lines file, newline included."""
     if schema:
-        check_schema(schema, record)
+        validate_against_schema(schema, record)
     return encode(record).encode() + b"\n"
 
 
-def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]], schema: str = "") -> int:
+def write_json_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]], schema: str = "") -> int:
     """Replace ``path`` by ``records``, one per line; return their number."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
@@ -251,7 +250,7 @@ def write_lines(path: str | os.PathLike[str], records: Iterable[dict[str, Any]],
     try:
         with open(temporary, "wb") as stream:
             for record in records:
-                stream.write(encode_line(record, checked))
+                stream.write(encode_json_line(record, checked))
                 count += 1
             stream.flush()
             os.fsync(stream.fileno())
@@ -302,7 +301,7 @@ class JsonlAppender:
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError if it cannot be written whole."""
         if self._validate:
-            check_schema(self.schema, record)
+            validate_against_schema(self.schema, record)
         self._append(f"{encode(record)}\n".encode())
 
     def write_row(self, row: str) -> None:
@@ -313,7 +312,7 @@ class JsonlAppender:
         """Append records that are JSON text, in one write."""
         if self._validate:
             for row in rows:
-                check_schema(self.schema, parse_json(row))
+                validate_against_schema(self.schema, parse_json(row))
         if rows:
             self._append("\n".join((*rows, "")).encode())
 
@@ -352,7 +351,7 @@ def session_line(
     return line if client is None else {**line, "client": client}
 
 
-def read_definitions(
+def read_yaml_definitions(
     paths: Iterable[str],
     noun: str,
     plural: str,
@@ -378,7 +377,7 @@ def read_definitions(
             _check_definition_keys(entry, where, required, optional)
             check(entry, where)
             definitions[entry["name"]] = dict(entry)
-        check_schema(schema, entries)
+        validate_against_schema(schema, entries)
     return list(definitions.values())
 
 

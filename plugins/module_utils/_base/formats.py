@@ -19,7 +19,7 @@ from .errors import InputError, suggest_similar_name
 
 #: From these seconds on a duration is written in minutes, hours.
 _MINUTES, _HOURS = 120.0, 7200.0
-#: Units of durations that parse_value() reads, in seconds; from the longest to the shortest, as they follow each other.
+#: Units of durations that parse_number_with_unit() reads, in seconds; from the longest to the shortest, as in a text.
 _SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
 #: Further spellings of units: minutes as in the durations of Go and Kubernetes, 1h30m.
 _ALIASES = {"m": "min"}
@@ -94,7 +94,7 @@ def _unit_suffix(unit: str) -> str:
     return f"/{unit[2:]}" if unit.startswith("1/") else f" {unit}"
 
 
-def parse_value(text: object, unit: str, of: str = "") -> float:
+def parse_number_with_unit(text: object, unit: str, of: str = "") -> float:
     """Return the number that ``text`` states, in ``unit``: the inverse of value(), within its three significant digits.
 
     Args:
@@ -202,7 +202,7 @@ def join_with_and(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def unknown_value(what: str, choice: object, known: Iterable[str]) -> InputError:
+def unknown_value_error(what: str, choice: object, known: Iterable[str]) -> InputError:
     """Return the error for an unknown value, naming the known ones and the nearest."""
     names = [str(name) for name in known]
     return InputError(f"{what} '{choice}' is none of {', '.join(names)}{suggest_similar_name(str(choice), names)}")
@@ -212,7 +212,7 @@ def unknown_value(what: str, choice: object, known: Iterable[str]) -> InputError
 LONGEST_SETTING = 200
 
 
-def setting_text(value: Any, longest: int = LONGEST_SETTING) -> str:
+def format_setting_value(value: Any, longest: int = LONGEST_SETTING) -> str:
     """Return the value of a setting as text, cut after ``longest`` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -21,7 +21,7 @@ STAT = Path("/proc/stat")
 Reading: TypeAlias = "tuple[int, int] | None"
 
 
-def cpu_ticks(stat: Path = STAT) -> Reading:
+def stolen_and_total_cpu_ticks(stat: Path = STAT) -> Reading:
     """Return the stolen and all ticks since boot."""
     try:
         ticks = [int(count) for count in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
@@ -30,7 +30,7 @@ def cpu_ticks(stat: Path = STAT) -> Reading:
     return (ticks[7], sum(ticks)) if len(ticks) == 8 else None
 
 
-def steal_share(before: Reading, after: Reading) -> float | None:
+def cpu_steal_share(before: Reading, after: Reading) -> float | None:
     """Return the share of processor time that was stolen between two readings, 0 to 1; None if it is unknown."""
     if before is None or after is None or after[1] <= before[1]:
         return None
@@ -41,7 +41,7 @@ class MachineLoad:
     """The load of this machine from now on."""
 
     def __init__(self) -> None:
-        self._stolen = cpu_ticks()
+        self._stolen = stolen_and_total_cpu_ticks()
         self._loads: list[float] = []  # load averages, one a second
         self._recorded = float("-inf")
 
@@ -54,7 +54,7 @@ class MachineLoad:
 
     def stolen(self) -> float | None:
         """Return the share of processor time that was stolen, 0 to 1; None if it is unknown."""
-        return steal_share(self._stolen, cpu_ticks())
+        return cpu_steal_share(self._stolen, stolen_and_total_cpu_ticks())
 
     def document(self) -> dict[str, Any]:
         """Return processors, stolen share and mean load average, for the last line of a file of a load."""

@@ -61,7 +61,7 @@ def process_group_of(pid: int) -> int | None:
     return int(fields[2]) if fields else None
 
 
-def start_time_of(pid: int) -> float:
+def start_time_of_process(pid: int) -> float:
     """Return when a process started, in seconds since boot."""
     return (start_ticks_of(pid) or 0) / os.sysconf("SC_CLK_TCK")
 
@@ -75,7 +75,7 @@ def executable_of(pid: int) -> str | None:
         return None
 
 
-def command_of(pid: int) -> list[str]:
+def command_line_of_process(pid: int) -> list[str]:
     """Return program and arguments of a process; empty if it has ended or we may not read them."""
     try:
         raw = (ROOT / str(pid) / "cmdline").read_bytes()
@@ -84,7 +84,7 @@ def command_of(pid: int) -> list[str]:
     return [os.fsdecode(argument) for argument in raw.split(b"\0")[:-1]]
 
 
-def is_own(pid: int) -> bool:
+def is_process_of_our_user(pid: int) -> bool:
     """Return whether a process runs as our user: root can read the environment of everybody's."""
     try:
         return os.stat(ROOT / str(pid)).st_uid == os.geteuid()
@@ -93,7 +93,7 @@ def is_own(pid: int) -> bool:
 
 
 @contextmanager
-def usual_priority() -> Iterator[None]:
+def children_at_usual_priority() -> Iterator[None]:
     """Start processes at the usual priority within the context, if this thread has raised its own."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     if before >= 0:
@@ -144,7 +144,7 @@ def find_by_environment_variable(name: str, value: str) -> dict[int, dict[str, s
     return {pid: environment for pid, environment in environments if environment.get(name) == value}
 
 
-def resident_memory_of(pid: int) -> int:
+def resident_memory_of_process(pid: int) -> int:
     """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
         pages = int((ROOT / str(pid) / "statm").read_text(encoding="ascii").split()[1])
@@ -295,7 +295,7 @@ def reap_child_process(pid: int) -> None:
         pass
 
 
-def resume(process: ProcessReference) -> bool:
+def continue_stopped_process(process: ProcessReference) -> bool:
     """Let a stopped process go on (SIGCONT); return whether it was stopped."""
     handle = _ProcessHandle(process)
     try:

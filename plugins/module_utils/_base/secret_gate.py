@@ -87,7 +87,7 @@ class SecretFinding:
         return f"{self.file}:{self.line}: {self.what}"
 
 
-def scanner_of(secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> SecretScanner:
+def create_secret_scanner(secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> SecretScanner:
     """Return what searches for the values of secrets, and for the credentials in kubeconfigs."""
     known = {name: value for name, value in secrets.items() if value}
     for path in kubeconfigs:

@@ -147,7 +147,7 @@ class Interrupt:
 
 
 @contextmanager
-def interrupt_recorded(guard: Callable[[], str] | None = None) -> Iterator[Interrupt]:
+def record_termination_signals(guard: Callable[[], str] | None = None) -> Iterator[Interrupt]:
     """Record SIGINT, SIGTERM and SIGHUP while the body runs. For the main thread."""
     interrupt = Interrupt(guard)
     before = {number: signal.signal(number, interrupt.note) for number in ENDING}

@@ -63,7 +63,7 @@ class StepDirectory:
             if what:
                 record["what"] = what
             with suppress(OSError), open(self.path / "timing.json", "ab") as stream:
-                stream.write(files.encode_line(record, "timing/1"))
+                stream.write(files.encode_json_line(record, "timing/1"))
 
     @contextmanager
     def timed(self, category: str, what: str = "") -> Iterator[None]:

@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import event_time, field_at_path
 
-from . import capture_contents, dynamic_objects
+from . import capture_contents, dynamic_client_objects
 from .capture_contents import CaptureFiles
 from .pod_logs import end_of_log
 
@@ -183,7 +183,7 @@ class _ClusterReader:
         """Return the namespaces of the run: with its label, of its loads, and those asked for, if they exist."""
         wanted = set(self.spec.namespaces)
         for plan in Path(self.spec.run_dir).glob("points/*/plan.jsonl"):
-            for header in islice(files.read_lines(plan), 1):
+            for header in islice(files.read_json_lines(plan), 1):
                 wanted |= {
                     template["namespace"]
                     for template in header.get("templates") or ()
@@ -207,7 +207,9 @@ class _ClusterReader:
         if not kinds and not workloads:
             return []
         stack: list[dict[str, Any]] = []
-        with dynamic_objects.open_dynamic_client(self.spec.kubeconfig, self.spec.context, self.deadline) as dynamic:
+        with dynamic_client_objects.open_dynamic_client(
+            self.spec.kubeconfig, self.spec.context, self.deadline
+        ) as dynamic:
             for kind in kinds:
                 selector = "!olm.copiedFrom" if kind.kind == "ClusterServiceVersion" else ""
                 objects = self._part(kind.kind, partial(_list_all_objects, dynamic, kind, selector))
@@ -218,7 +220,7 @@ class _ClusterReader:
 
     def _workloads(
         self,
-        dynamic: dynamic_objects.DynamicObjects,
+        dynamic: dynamic_client_objects.DynamicObjects,
         stages: capture_contents.KindStages,
         served: Mapping[tuple[str, str], ServedKind],
     ) -> None:
@@ -264,7 +266,9 @@ class _ClusterReader:
                 self.files.text(f"logs/{what}", text)
 
 
-def _list_all_objects(dynamic: dynamic_objects.DynamicObjects, kind: ServedKind, selector: str) -> list[dict[str, Any]]:
+def _list_all_objects(
+    dynamic: dynamic_client_objects.DynamicObjects, kind: ServedKind, selector: str
+) -> list[dict[str, Any]]:
     return [item for page in dynamic.pages(kind.api_version, kind.kind, selector) for item in page]
 
 

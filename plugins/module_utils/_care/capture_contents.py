@@ -44,11 +44,11 @@ def kinds_of_point(folder: Path) -> list[KindStages]:
     plan, observations = folder / "plan.jsonl", folder / "observations.jsonl"
     if not plan.exists() or not observations.exists():
         return []
-    headers = list(islice(files.read_lines(plan), 1))
+    headers = list(islice(files.read_json_lines(plan), 1))
     names = {template["kind"] for header in headers for template in header.get("templates") or ()}
-    lines = islice(files.read_lines(observations), 10)
+    lines = islice(files.read_json_lines(observations), 10)
     definitions: dict[str, dict[str, Any]] = next((line["kinds"] for line in lines if line.get("type") == "stages"), {})
-    kinds = stage_definitions.compile_kinds(list(definitions.values()))
+    kinds = stage_definitions.compile_stages_of_kinds(list(definitions.values()))
     return [kind for kind in kinds if kind.kind in names]
 
 
@@ -155,7 +155,7 @@ def summarize_tested_components(components: Iterable[Mapping[str, Any]]) -> dict
     """Return the objects of the software under test by title: their state in one word, and whether they are ready."""
     return {
         format_object_title(component): {
-            "ready": is_ready(component),
+            "ready": says_it_is_ready(component),
             "state": _component_state(component),
             "version": _component_version(component),
         }
@@ -163,7 +163,7 @@ def summarize_tested_components(components: Iterable[Mapping[str, Any]]) -> dict
     }
 
 
-def is_ready(component: Mapping[str, Any]) -> bool:
+def says_it_is_ready(component: Mapping[str, Any]) -> bool:
     """Return whether an object says that it is ready. One that says nothing is ready."""
     said = conditions_by_type(component)
     if component.get("kind") == "ClusterOperator":
@@ -224,7 +224,7 @@ class CaptureFiles:
 
     def document(self, name: str, value: Mapping[str, Any], schema: str) -> None:
         """Write a JSON document as a whole, whatever the limit is."""
-        files.check_schema(schema, value)
+        files.validate_against_schema(schema, value)
         self._write(name, self._gate.masked(files.encode(value)) + "\n", {})
 
     def text(self, name: str, text: str) -> None:

@@ -137,7 +137,7 @@ class RunCleanup:
         """
         deadline = time.monotonic() + timeout
         while here := self.find():
-            self.say(f"deleting {deletion_order.format_counts(deletion_order.count_by_kind(here))}")
+            self.say(f"deleting {deletion_order.format_counts_by_kind(deletion_order.count_by_kind(here))}")
             first, *others = deletion_order.split_into_deletion_waves(here)
             self._delete_wave(first)
             early = []
@@ -271,7 +271,7 @@ class RunCleanup:
             others = [
                 f"{kind.kind} {item['metadata']['name']}"
                 for kind, item in listed
-                if deletion_order.is_foreign(kind.kind, item, self.run_id)
+                if deletion_order.belongs_to_others(kind.kind, item, self.run_id)
             ]
             if others:
                 self._release(namespace, f"it has objects of others: {formats.format_list(others, 3)}")

@@ -157,7 +157,7 @@ def count_by_kind(objects: Iterable[LabelledObject]) -> dict[str, int]:
     return dict(Counter(item.kind.kind for item in objects).most_common())
 
 
-def format_counts(numbers: dict[str, int]) -> str:
+def format_counts_by_kind(numbers: dict[str, int]) -> str:
     """Return counts as text: ``12 TrainJob, 24 Pod``."""
     return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) or "nothing"
 
@@ -166,10 +166,10 @@ def format_remaining_objects(objects: Sequence[LabelledObject], some: int = 5) -
     """Return what is left as text: the number of each kind, and a few objects, those with finalizers first."""
     held = sorted(objects, key=lambda item: (not (item.deleting and item.finalizers), item.title))
     more = f" and {len(held) - some} more" if len(held) > some else ""
-    return f"{format_counts(count_by_kind(objects))}: {'; '.join(entry.title for entry in held[:some])}{more}"
+    return f"{format_counts_by_kind(count_by_kind(objects))}: {'; '.join(entry.title for entry in held[:some])}{more}"
 
 
-def is_foreign(kind: str, item: dict[str, Any], run_id: str) -> bool:
+def belongs_to_others(kind: str, item: dict[str, Any], run_id: str) -> bool:
     """Return whether an object in a namespace of the run belongs to somebody else, so that the namespace must be kept.
 
     An object is not foreign if it has the run's label or an owner, if every namespace has it, or if only components of

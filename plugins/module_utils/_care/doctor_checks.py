@@ -15,13 +15,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_scheduling, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling, rbac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     is_condition_true,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
 
 from . import load_estimate
 
@@ -89,8 +89,8 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
     _check_kinds(client, spec, explained, findings)
     _check_conflicts(client, spec, findings)
     there = {name: _does_namespace_exist(client, name, spec.run_id) for name in spec.namespaces}
-    needed = rbac.required_rights(spec.permissions, spec.phases, there)
-    lacking = rbac.missing_rights(client, needed)
+    needed = rbac.rights_needed_in_phases(spec.permissions, spec.phases, there)
+    lacking = rbac.rights_refused_by_server(client, needed)
     for text in rbac.format_rights(lacking):
         findings.add(MISSING, "permission", text)
     if not lacking:
@@ -122,7 +122,7 @@ def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
         if point_estimate is not None:
             estimates.append(point_estimate)
     _add_load_estimates(estimates, findings, some=len(estimates))
-    needed = rbac.required_rights(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
+    needed = rbac.rights_needed_in_phases(spec.permissions, spec.phases, dict.fromkeys(spec.namespaces, False))
     return {
         "checks": findings.checks,
         "missing": findings.missing,
@@ -292,7 +292,7 @@ def _check_capacity(
     for point, load in spec.points.items():
         plan = load_estimate.point_load(point, load)
         has = [*nodes, *load_estimate.node_objects_to_create(spec.nodes, plan.selector)] if nodes is not None else []
-        short = load_estimate.missing_capacity(plan, has) if nodes is not None else ""
+        short = load_estimate.why_capacity_is_missing(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
             continue
@@ -314,7 +314,7 @@ def _future_capacity_reason(client: Client, spec: ExaminationSpec) -> str:
         return f"phase prepare installs {spec.installs} before it is needed"
     if any(not entry.get("allocatable") for entry in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
-    scaler = pod_scheduling.find_node_autoscaler(client)
+    scaler = pod_admission_and_scheduling.find_node_autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
 
 
@@ -328,7 +328,7 @@ def _add_load_estimates(
     for estimate in estimates if len(estimates) <= some else ():
         findings.add(OK, "plan", f"point {estimate.point}: {estimate.text()}")
     if len(estimates) > 1:
-        findings.add(OK, "plan", load_estimate.format_total(estimates))
+        findings.add(OK, "plan", load_estimate.format_total_estimate(estimates))
 
 
 def _check_quotas(

@@ -16,8 +16,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_scheduling
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrivals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrival_times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 
 
@@ -76,7 +76,7 @@ class LoadEstimate:
         )
 
 
-def format_total(estimates: Sequence[LoadEstimate]) -> str:
+def format_total_estimate(estimates: Sequence[LoadEstimate]) -> str:
     """Return the total of several points as text."""
     seconds, hours = sum(point.seconds for point in estimates), sum(point.gpu_hours for point in estimates)
     most = max(point.gpus_at_once for point in estimates)
@@ -120,12 +120,12 @@ def _check_release(plan: Mapping[str, Any]) -> None:
     """Raise InputError if the workloads of a plan cannot be released as it says."""
     release = dict(plan.get("release") or {})
     if release and not release.get("src"):  # a trace is read later
-        arrivals.arrivals_from_options(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
+        arrival_times.arrivals_from_options(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
 
 
 def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
-    schedule = arrivals.arrivals_from_options(
+    schedule = arrival_times.arrivals_from_options(
         dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1)
     )
     return PointLoad(
@@ -146,7 +146,7 @@ def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
     )
 
 
-def _earliest_offsets(schedule: arrivals.ArrivalTimes) -> tuple[float, ...]:
+def _earliest_offsets(schedule: arrival_times.ArrivalTimes) -> tuple[float, ...]:
     """Return the offsets of arrivals. A closed loop has none; with a delay between batches it has earliest ones."""
     batch, delay = schedule.header.get("batch") or 1, schedule.header.get("delay") or 0.0
     return tuple(
@@ -159,7 +159,7 @@ def _release_offsets(plan: Mapping[str, Any], count: int) -> tuple[float, ...]:
     release = dict(plan.get("release") or {})
     if not release or (release.get("src") and not release.get("content")):
         return ()
-    schedule = arrivals.arrivals_from_options(release, count, int(plan.get("seed") or 1))
+    schedule = arrival_times.arrivals_from_options(release, count, int(plan.get("seed") or 1))
     return (
         _earliest_offsets(schedule) if schedule.header.get("batch") or None not in schedule.offsets else (0.0,) * count
     )
@@ -230,12 +230,12 @@ def node_objects_to_create(entries: Iterable[Mapping[str, Any]], selector: Mappi
 def count_node_gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(pod_scheduling.node_allocatable_amount(node, name) for node in nodes for name in names)
+    return sum(pod_admission_and_scheduling.node_allocatable_amount(node, name) for node in nodes for name in names)
 
 
-def missing_capacity(plan: PointLoad, nodes: Sequence[Node]) -> str:
+def why_capacity_is_missing(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
-    reason = pod_scheduling.why_unschedulable(plan.requests, plan.selector, nodes)
+    reason = pod_admission_and_scheduling.why_pod_is_unschedulable(plan.requests, plan.selector, nodes)
     if reason:
         return reason.replace("it asks", "a pod asks", 1)
     there = count_node_gpus(plan, nodes)

@@ -176,11 +176,11 @@ def record_before(client: Client, run_dir: str, run: str) -> dict[str, Any]:
     if path.exists():
         return {"changed": False, "summary": "there is a snapshot of an earlier session"}
     snapshot = take_snapshot(client, run)
-    files.write_lines(path, snapshot_lines(snapshot), "objects/1")
+    files.write_json_lines(path, snapshot_lines(snapshot), "objects/1")
     return {"changed": True, "summary": f"{formats.format_count(len(snapshot.entries), 'object')} before the run"}
 
 
-def compare_after(
+def compare_with_snapshot_before(
     client: Client, run_dir: str, run: str, timeout: float, say: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
     """Write the snapshot after the run and run_diff.json, and return the module's result.
@@ -191,7 +191,7 @@ def compare_after(
     top = Path(run_dir)
     if not (top / BEFORE).exists():
         raise DataError(f"{top / BEFORE} does not exist: the run began without run_diff")
-    before = read_snapshot(files.read_lines(top / BEFORE))
+    before = read_snapshot(files.read_json_lines(top / BEFORE))
     deadline = time.monotonic() + timeout
     while True:
         after = take_snapshot(client, run)
@@ -201,7 +201,7 @@ def compare_after(
             break
         say(f"{formats.format_count(count, 'difference')} from before the run")
         time.sleep(_PAUSE)
-    files.write_lines(top / AFTER, snapshot_lines(after), "objects/1")
+    files.write_json_lines(top / AFTER, snapshot_lines(after), "objects/1")
     unlisted = sorted({*before.unlisted, *after.unlisted})
     document = {
         "schema": "run_diff/1",

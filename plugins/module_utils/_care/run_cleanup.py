@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, untrusted_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     DataError,
@@ -41,14 +41,14 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     namespaces_by_kind: dict[str, set[str]] = {}
     for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
         try:
-            documents = untrusted_yaml.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
+            documents = untrusted_input.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
         except OSError as error:
             raise DataError(f"{path}: {error}") from error
         for document in documents:
             if isinstance(document, dict) and document.get("kind"):
                 namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
-        rows = files.read_lines(path)
+        rows = files.read_json_lines(path)
         templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
         for kind, namespace in (pair for template in templates.values() for pair in template.get("shared") or ()):
             namespaces_by_kind.setdefault(kind, set()).add(namespace)
@@ -137,7 +137,7 @@ class CleanupSpec:
         return cls(**{name: value for name, value in params.items() if name in names}, dry=dry)
 
 
-def run(spec: CleanupSpec, step: StepDirectory) -> dict[str, Any]:
+def clean_up_or_verify(spec: CleanupSpec, step: StepDirectory) -> dict[str, Any]:
     """Clean up or verify; return the module's result.
 
     Raises CleanupTimeout, and AccessError for an unreachable server unless it may be skipped.
@@ -216,12 +216,12 @@ def _clean_reachable_cluster(spec: CleanupSpec, sweep: RunCleanup, say: Callable
         outcome = CleanupOutcome(
             deletion_order.count_by_kind(sweep.find()), kept=sweep.outcome.kept, unlisted=sweep.outcome.unlisted
         )
-        text = f"would delete {deletion_order.format_counts(outcome.deleted)} of run {spec.run_id}"
+        text = f"would delete {deletion_order.format_counts_by_kind(outcome.deleted)} of run {spec.run_id}"
     else:
         outcome = sweep.clean(spec.timeout)
-        text = f"deleted {deletion_order.format_counts(outcome.deleted)} of run {spec.run_id}"
+        text = f"deleted {deletion_order.format_counts_by_kind(outcome.deleted)} of run {spec.run_id}"
     if outcome.kept:
-        text += f"; kept {deletion_order.format_counts(outcome.kept)}"
+        text += f"; kept {deletion_order.format_counts_by_kind(outcome.kept)}"
     if outcome.handed_over:
         text += f"; kept for others: {', '.join(outcome.handed_over)}"
     if outcome.unlisted:

@@ -24,7 +24,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import node_allocatable_amount
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    node_allocatable_amount,
+)
 
 from . import describe_cluster
 from .describe_cluster import OperatorVersions, operator_versions
@@ -49,7 +51,7 @@ class ClusterSnapshot:
         """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on absent parts."""
         ran_parts: dict[str, Any] = {}
         if self.nodes is not None:
-            ran_parts["nodes"] = describe_cluster.node_totals(self.nodes)
+            ran_parts["nodes"] = describe_cluster.allocatable_totals_of_nodes(self.nodes)
         if self.operators is not None or self.components:
             by_olm = self.operators.versions if self.operators is not None else {}
             ran_parts["operators"] = {**by_olm, **self.components}
@@ -139,11 +141,11 @@ def image_digests_by_tag(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             digest = _DIGEST.search(str(status.get("imageID") or ""))
             name = asked.get(status.get("name")) or status.get("image")
             if digest and name:
-                digests_by_name.setdefault(image_name(str(name)), set()).add(digest[0])
+                digests_by_name.setdefault(image_repository_and_tag(str(name)), set()).add(digest[0])
     return {name: ", ".join(sorted(digests)) for name, digests in sorted(digests_by_name.items())}
 
 
-def image_name(reference: str) -> str:
+def image_repository_and_tag(reference: str) -> str:
     """Return repository and tag of an image reference, without digest and without credentials of the registry."""
     name = reference.partition("@sha256:")[0]
     host, slash, rest = name.partition("/")

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -156,9 +156,9 @@ def read_cluster_identity(client: Client, run: str = "") -> ClusterIdentity:
     run: do not count nodes with the label of another run; empty counts all nodes.
     """
     access = client.access
-    identity = ClusterIdentity(api_host(access), client.request("GET", "/version")["gitVersion"])
+    identity = ClusterIdentity(api_host_without_usual_port(access), client.request("GET", "/version")["gitVersion"])
     nodes = list_nodes_of_run(client, run)
-    totals = node_totals(nodes)
+    totals = allocatable_totals_of_nodes(nodes)
     identity.nodes, identity.cpus, identity.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
     identity.gpus, identity.gpu_products = totals["gpus"], totals["gpu_products"]
     identity.node_names = sorted(node["metadata"]["name"] for node in nodes)
@@ -180,7 +180,7 @@ def read_cluster_identity(client: Client, run: str = "") -> ClusterIdentity:
     return identity
 
 
-def api_host(access: ApiServerAccess) -> str:
+def api_host_without_usual_port(access: ApiServerAccess) -> str:
     """Return the API server's host, with its port unless that is 443 or 6443."""
     host = f"[{access.host}]" if ":" in access.host else access.host
     return host if access.port in (443, 6443) else f"{host}:{access.port}"
@@ -201,7 +201,7 @@ def list_nodes_of_run(client: Client, run: str = "") -> list[dict[str, Any]]:
     return [node for node in nodes if not run or label_value(node, run_labels.RUN) in ("", run)]
 
 
-def node_totals(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+def allocatable_totals_of_nodes(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the number of nodes, and their allocatable CPUs, memory and GPUs in total, as in schema ran/1.
 
     The memory of each node is rounded to whole GiB: equal machines differ by some MiB.
@@ -259,7 +259,7 @@ def read_namespace_runs(client: Client, names: Iterable[str]) -> dict[str, str |
     return runs
 
 
-def missing_secrets(client: Client, names: Iterable[str]) -> list[str]:
+def secrets_that_do_not_exist(client: Client, names: Iterable[str]) -> list[str]:
     """Return those of the Secrets ``<namespace>/<name>`` that do not exist. Their content is not read."""
     kind, places = client.kind("v1", "Secret"), [(name, *name.partition("/")[::2]) for name in names]
     return [secret for secret, where, name in places if client.get(kind, name, where, metadata_only=True) is None]

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
-from . import describe_cluster, run_cluster_records
+from . import clusters_of_run, describe_cluster
 
 PATH = "/api/v1/namespaces/kube-system"
 PREFIX = "perfscale.seatrial/made-"
@@ -56,8 +56,8 @@ def record_cluster_identities(
         step.log(text)
         show(f"cluster: {text}")
 
-    clusters, changed = run_cluster_records.read_cluster_records(params["run_dir"]), False
-    for cluster in run_cluster_records.distinct_clusters_with_hosts(clusters):
+    clusters, changed = clusters_of_run.read_cluster_records(params["run_dir"]), False
+    for cluster in clusters_of_run.distinct_clusters_with_hosts(clusters):
         if cluster["record"]["state"] == "released":
             continue
         try:
@@ -66,7 +66,7 @@ def record_cluster_identities(
             step.log(f"failed: {error}")
             raise
         if not check:
-            clusters, wrote = run_cluster_records.update_host_records(params["run_dir"], cluster["hosts"], values)
+            clusters, wrote = clusters_of_run.update_host_records(params["run_dir"], cluster["hosts"], values)
             changed = changed or wrote
     return clusters, changed
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_shell_text
 
 #: Settings of each cluster that a provider creates for a run.
 CREATED = ("cluster_name", "cluster_owner", "cluster_purpose", "cluster_lifetime")
@@ -122,7 +122,7 @@ class ClusterProvider:
 
 def release_arguments(run_dir: str | os.PathLike[str]) -> str:
     """Return the arguments of the playbook that release the clusters of a run, as they are typed in a shell."""
-    return f"--tags release {extra_vars_text({'run_dir': os.fspath(run_dir)})}"
+    return f"--tags release {extra_vars_shell_text({'run_dir': os.fspath(run_dir)})}"
 
 
 class CreatingProvider(ClusterProvider):

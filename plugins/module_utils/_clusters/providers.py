@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
     SeatrialError,
-    nearest_file,
+    suggest_nearest_file,
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
     load_context_access,
 )
 
-from .describe_cluster import api_host
+from .describe_cluster import api_host_without_usual_port
 from .provider_interface import (
     CREATED,
     OPENSHIFT,
@@ -42,7 +42,7 @@ from .provider_interface import (
 )
 
 
-def is_unreadable(path: str) -> bool:
+def is_kubeconfig_unreadable(path: str) -> bool:
     """Return whether a kubeconfig can no longer be read."""
     return path != IN_CLUSTER and not os.access(Path(path).expanduser(), os.R_OK)
 
@@ -52,12 +52,14 @@ def absolute_path(path: str) -> str:
     return path if path == IN_CLUSTER else os.path.abspath(Path(path).expanduser())
 
 
-def usable_access(record: Mapping[str, Any], paths: Iterable[str], context: str = "") -> dict[str, str] | None:
+def first_usable_kubeconfig(
+    record: Mapping[str, Any], paths: Iterable[str], context: str = ""
+) -> dict[str, str] | None:
     """Return kubeconfig and context of the first of ``paths`` that leads to the recorded cluster; None if none does."""
     for path in dict.fromkeys(absolute_path(candidate) for candidate in paths if candidate):
         for chosen in [*filter(None, (context, record.get("context"))), ""]:
             try:
-                host = api_host(load_context_access(path, chosen))
+                host = api_host_without_usual_port(load_context_access(path, chosen))
             except SeatrialError:
                 continue
             if host == record.get("api_host", host):
@@ -65,7 +67,7 @@ def usable_access(record: Mapping[str, Any], paths: Iterable[str], context: str 
     return None
 
 
-def refuse_another(record: Mapping[str, Any], path: str, context: str = "") -> None:
+def refuse_other_cluster(record: Mapping[str, Any], path: str, context: str = "") -> None:
     """Raise InputError: the kubeconfig of this session does not lead to the recorded cluster."""
     access = load_context_access(absolute_path(path), context)
     raise InputError(
@@ -88,12 +90,12 @@ class ExistingProvider(ClusterProvider):
 
     def check(self, target: ClusterTarget) -> None:
         """Check the kubeconfig and the expected host, and that the API server responds."""
-        access = check_existing(target, os.environ)
-        check_reachable(access["kubeconfig"], access["context"], target.where)
+        access = check_existing_cluster(target, os.environ)
+        check_api_server_reachable(access["kubeconfig"], access["context"], target.where)
 
     def initial_record(self, target: ClusterTarget, name: str, ownership: Mapping[str, Any]) -> dict[str, Any]:
         """Return how to reach the cluster."""
-        return {"provider": self.name, **check_existing(target, os.environ)}
+        return {"provider": self.name, **check_existing_cluster(target, os.environ)}
 
     def replaced_access(
         self, record: Mapping[str, Any], settings: AccessSettings, warn: Callable[[str], None]
@@ -105,13 +107,13 @@ class ExistingProvider(ClusterProvider):
         if not record.get("kubeconfig") or (record["state"] == "released" and not record.get("objects")):
             return None
         asked, context = settings.extra["cluster_kubeconfig"], settings.extra["cluster_context"]
-        if not asked and not is_unreadable(record["kubeconfig"]):
+        if not asked and not is_kubeconfig_unreadable(record["kubeconfig"]):
             return None
         known = [asked, settings.host["cluster_kubeconfig"], settings.run["cluster_kubeconfig"]]
         paths = [*known, *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
-        access = usable_access(record, paths, context)
+        access = first_usable_kubeconfig(record, paths, context)
         if access is None and asked and absolute_path(asked) != record["kubeconfig"]:
-            refuse_another(record, asked, context)
+            refuse_other_cluster(record, asked, context)
         if access is None:
             warn(
                 f"the kubeconfig of the run's cluster {record.get('api_host', '')} no longer exists "
@@ -143,7 +145,7 @@ def existing_cluster_kubeconfig(chosen: Mapping[str, str], environment: Mapping[
     path = Path(kubeconfig_path).expanduser()
     path = path if path.is_absolute() else Path.cwd() / path
     if not path.is_file():
-        text = f"{where}: {origin} names '{kubeconfig_path}', and there is no file {path}{nearest_file(path)}"
+        text = f"{where}: {origin} names '{kubeconfig_path}', and there is no file {path}{suggest_nearest_file(path)}"
         raise InputError(text, setting="cluster_kubeconfig")
     if not os.access(path, os.R_OK):
         text = f"{where}: {origin} names '{kubeconfig_path}', and {path} can't be read by this user"
@@ -161,7 +163,7 @@ def _kubeconfig_from_environment(value: str) -> tuple[str, str]:
     return (there or names or [""])[0], "the environment variable KUBECONFIG"
 
 
-def check_host(access: ApiServerAccess, expected: str, where: str = "") -> None:
+def check_api_host(access: ApiServerAccess, expected: str, where: str = "") -> None:
     """Raise InputError unless ``access`` goes to ``expected``: a host, host:port, or an address with https://."""
     wanted = expected.strip().rstrip("/").lower()
     here = access.host.lower()
@@ -182,7 +184,7 @@ def check_host(access: ApiServerAccess, expected: str, where: str = "") -> None:
         )
 
 
-def check_reachable(kubeconfig: str, context: str, where: str) -> None:
+def check_api_server_reachable(kubeconfig: str, context: str, where: str) -> None:
     """Raise InputError unless the API server responds and accepts our credentials."""
     try:
         with Client.from_kubeconfig(kubeconfig, context, REACH_TIMEOUT) as client:
@@ -193,14 +195,14 @@ def check_reachable(kubeconfig: str, context: str, where: str) -> None:
         raise InputError(f"{where}: {error}") from error
 
 
-def check_existing(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:
+def check_existing_cluster(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:
     """Return kubeconfig, context and API host of an existing cluster, refused when it is not the expected one."""
     path = existing_cluster_kubeconfig(target.chosen, environment, target.where)
     context = target.chosen.get("cluster_context", "")
     access = load_context_access(path, context)
     if target.chosen.get("cluster_expected_host"):
-        check_host(access, target.chosen["cluster_expected_host"], target.where)
-    return {"kubeconfig": path, "context": context, "api_host": api_host(access)}
+        check_api_host(access, target.chosen["cluster_expected_host"], target.where)
+    return {"kubeconfig": path, "context": context, "api_host": api_host_without_usual_port(access)}
 
 
 class HiveProvider(CreatingProvider):
@@ -216,7 +218,7 @@ class HiveProvider(CreatingProvider):
         """Replace the kubeconfig of the hub, with which the claim is deleted."""
         data = record.get("provider_data") or {}
         hub = settings.run["cluster_hive_kubeconfig"]
-        if not hub or not is_unreadable(data.get("hub") or IN_CLUSTER):
+        if not hub or not is_kubeconfig_unreadable(data.get("hub") or IN_CLUSTER):
             return None
         return {"provider_data": {**data, "hub": absolute_path(hub)}}
 

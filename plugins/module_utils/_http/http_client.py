@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .http_transport import (
     ERROR_BYTES,
@@ -35,13 +35,13 @@ from .http_transport import (
     HttpRequest,
     HttpTransport,
     NoAnswer,
-    check_address,
+    check_url_usable_and_secure,
     error_for_refused_request,
-    http_date,
-    read_reply,
+    parse_http_date,
+    read_limited_reply,
     tls_context,
     url_origin,
-    without_secrets,
+    url_without_secrets,
 )
 
 #: Bytes of a file in memory at a time.
@@ -98,7 +98,7 @@ class HttpClock:
 Exchange = Callable[[HttpRequest], HttpReply]
 
 
-def limited_pages(what: str, pages: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
+def limit_number_of_pages(what: str, pages: Iterable[Page], most: int = MOST_PAGES) -> Iterator[Page]:
     """Yield the pages of a list. Raises AccessError if there are more than ``most``."""
     for number, page in enumerate(pages):
         if number == most:
@@ -140,7 +140,7 @@ class HttpClient:
             InputError: The address or the CA certificates are unusable.
         """
         if url:
-            check_address(name, url, https_only=https_only or bool(authorization) and not insecure)
+            check_url_usable_and_secure(name, url, https_only=https_only or bool(authorization) and not insecure)
         self.name = name
         self.url = url.rstrip("/")
         self.authorization = authorization
@@ -237,11 +237,11 @@ class HttpClient:
         """
         digest, size = hashlib.sha256(), 0
         request = self._request("GET", path, None, {}, None)
-        what = f"{without_secrets(request.url)} cannot be fetched"
+        what = f"{url_without_secrets(request.url)} cannot be fetched"
         try:
             with self._transport.open(request) as answer:
                 if answer.status >= 300:
-                    raise error_for_refused_request(what, read_reply(answer, ERROR_BYTES))
+                    raise error_for_refused_request(what, read_limited_reply(answer, ERROR_BYTES))
                 with open(file, "wb") as stream:
                     while chunk := answer.read1(CHUNK):
                         size += len(chunk)
@@ -269,7 +269,7 @@ class HttpClient:
         secret = self.authorization if authorization is None else authorization
         if whole and self.url and url_origin(url) != url_origin(self.url):
             secret = ""
-        check_address(self.name, url, https_only=bool(secret) and not self._insecure)
+        check_url_usable_and_secure(self.name, url, https_only=bool(secret) and not self._insecure)
         if not whole and url_origin(url) != url_origin(self.url):
             raise AccessError(f"{self.name}: {method} {path}: the path leads to another server")
         sent = {"User-Agent": "perfscale.seatrial", **self.headers, **headers}
@@ -294,7 +294,7 @@ class HttpClient:
         """
         asked = reply.headers.get("retry-after", "")
         if reply.status in (403, 429, 503) and asked:
-            seconds, until = formats.parse_whole_number(asked), http_date(asked)
+            seconds, until = formats.parse_whole_number(asked), parse_http_date(asked)
             if seconds is not None:
                 return max(1.0, seconds), True
             if until is not None:

@@ -26,9 +26,9 @@ from urllib.parse import urljoin, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 MOST_REDIRECTS = 5
 #: Bytes that are kept of an error's answer, and characters of it in a message.
@@ -73,7 +73,7 @@ class HttpReply:
     @property
     def date(self) -> float | None:
         """Time of the answer by the server's clock, in seconds since the epoch; None if it does not say."""
-        return http_date(self.headers.get("date", ""))
+        return parse_http_date(self.headers.get("date", ""))
 
     @property
     def explanation(self) -> str:
@@ -117,7 +117,7 @@ class TooLarge(NoAnswer):
     """The answer has more bytes than the request accepts."""
 
 
-def http_date(text: str) -> float | None:
+def parse_http_date(text: str) -> float | None:
     """Parse an RFC 1123 date as seconds since the epoch, None if it is not a date. A date without a zone is in UTC."""
     try:
         moment = parsedate_to_datetime(text)
@@ -131,7 +131,7 @@ def basic_authorization_header(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
 
 
-def without_secrets(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """Return an address without credentials, query and fragment."""
     parts = urlsplit(url)
     if not parts.hostname:
@@ -140,7 +140,7 @@ def without_secrets(url: str) -> str:
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
 
 
-def check_address(name: str, url: str, https_only: bool) -> None:
+def check_url_usable_and_secure(name: str, url: str, https_only: bool) -> None:
     """Raise InputError for an address that is unusable, contains credentials, or is not protected.
 
     name: the server in messages; the address itself may be a secret. https_only: http is for this machine only.
@@ -200,7 +200,7 @@ class HttpTransport:
     def __call__(self, request: HttpRequest) -> HttpReply:
         """Return the answer, whatever its status. Raises NoAnswer."""
         with self.open(request) as answer:
-            return read_reply(answer, request.max_bytes)
+            return read_limited_reply(answer, request.max_bytes)
 
     @contextmanager
     def open(self, request: HttpRequest) -> Iterator[HTTPResponse]:
@@ -263,7 +263,7 @@ def error_for_refused_request(what: str, reply: HttpReply, explanation: str = ""
     return HttpRefused(f"{what}: {reply.status}{phrase}{ending}", reply, told)
 
 
-def read_reply(answer: HTTPResponse, most: int) -> HttpReply:
+def read_limited_reply(answer: HTTPResponse, most: int) -> HttpReply:
     """Return a complete answer of at most ``most`` bytes, that of a refusal cut. Raises NoAnswer for a longer one."""
     refused = answer.status >= 300
     limit = min(most, ERROR_BYTES) if refused else most
@@ -289,7 +289,7 @@ def _request_to_redirect_target(request: HttpRequest, url: str) -> HttpRequest:
     """Return the request to the address of a redirect: without credentials if it is another server's."""
     before, after = url_origin(request.url), url_origin(url)
     if after[0] not in ("http", "https") or not after[1] or (before[0] == "https" and after[0] == "http"):
-        raise NoAnswer(f"it redirects to {without_secrets(url)}, which is not https", permanent=True)
+        raise NoAnswer(f"it redirects to {url_without_secrets(url)}, which is not https", permanent=True)
     headers = {name: value for name, value in request.headers.items() if before == after or name != "Authorization"}
     return replace(request, url=url, headers=headers)
 

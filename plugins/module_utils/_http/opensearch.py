@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import checked_object
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import require_json_object
 
 from .http_client import HttpClient, HttpPolicy
-from .http_transport import HttpRefused, basic_authorization_header, check_address, without_secrets
+from .http_transport import HttpRefused, basic_authorization_header, check_url_usable_and_secure, url_without_secrets
 
 #: Prefixes of names of indexes. Other characters are refused by the server, or mean several indexes.
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
@@ -40,7 +40,7 @@ class OpenSearchServer:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        check_address(f"OpenSearch {without_secrets(self.url)}", self.url, https_only=True)
+        check_url_usable_and_secure(f"OpenSearch {url_without_secrets(self.url)}", self.url, https_only=True)
         check_index_prefix(self.prefix)
 
 
@@ -72,4 +72,4 @@ class OpenSearchClient:
             )
         except HttpRefused as error:
             raise AccessError(f"{self._name}{path}: {error.status} {error.reply.text[:2000]}") from error
-        return checked_object(f"{self._name}{path}", answer)
+        return require_json_object(f"{self._name}{path}", answer)

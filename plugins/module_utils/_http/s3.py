@@ -19,17 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 
-from .http_client import limited_pages
+from .http_client import limit_number_of_pages
 from .http_transport import is_this_machine
 
 #: Minimum part size of S3 in bytes, except for the last part.
@@ -279,7 +275,7 @@ def list_pages(connection: Any, bucket: str, prefix: str, **more: Any) -> Iterat
     """Yield the pages of the objects below a prefix. Raises AccessError for more than the client reads."""
     pages = connection.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **more)
     where = f"s3://{bucket}/{prefix}"
-    for page in limited_pages(where, pages):
+    for page in limit_number_of_pages(where, pages):
         with expect_documented_form(where, page):
             for entry in page.get("Contents") or ():
                 entry.update({key: entry[key] for key in ("Key", "Size")})

@@ -20,11 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_list_of_json_objects,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from . import discovery
 from .api_server_access import ApiServerAccess
@@ -35,8 +35,8 @@ from .connection import (
     ApiReply,
     ApiServerConnection,
     Broken,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 from .discovery import ServedKind
 from .kubeconfig import load_context_access
@@ -95,7 +95,7 @@ class Client:
         A GET request whose connection broke is sent again; others are not, because their outcome is unknown.
         Refused credentials (401) are read again once. Raises Broken, AccessError.
         """
-        head = request_head(self.access, method, append_query_to_path(path, query), accept)
+        head = format_request_head(self.access, method, append_query_to_path(path, query), accept)
         connection = self._take()
         try:
             shown = self.access.authorization
@@ -263,7 +263,7 @@ class Client:
         try:
             path = kind.path(namespace, name)
             found = self.request("GET", path, accept=METADATA if metadata_only else JSON)
-            return checked_resource(f"GET {path} at {self.access.server}", found)
+            return require_named_object(f"GET {path} at {self.access.server}", found)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -311,7 +311,9 @@ class Client:
             if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
                 raise ApiError(f"GET {kind.path(namespace)}: the reply of {self.access.server} is no list")
             what = f"GET {kind.path(namespace)} at {self.access.server}"
-            page["items"] = [checked_resource(what, item) for item in checked_objects(what, page.get("items") or [])]
+            page["items"] = [
+                require_named_object(what, item) for item in require_list_of_json_objects(what, page.get("items") or [])
+            ]
             yield page
             query["continue"] = page["metadata"].get("continue")
             if not query["continue"]:
@@ -346,7 +348,7 @@ class Client:
         raise AssertionError  # not reached
 
 
-def checked_resource(what: str, resource: Any) -> dict[str, Any]:
+def require_named_object(what: str, resource: Any) -> dict[str, Any]:
     """Return an object of an API server, which has metadata with a name. Raises AccessError for another document."""
     with expect_documented_form(what, resource):
         if not isinstance(resource["metadata"]["name"], str):
@@ -375,13 +377,13 @@ def api_error(reply: ApiReply, what: str, access: ApiServerAccess) -> ApiError |
     if reply.status < 400:
         message = f"{access.server} leads elsewhere: is a proxy in front of it, which asks for a login?"
     if reply.status == 401:
-        return refused_credentials(access)
+        return unauthorized_error(access)
     text = f"{what}: {reply.status} {reason}: {message}".rstrip(": ")
     resource, name = _reply_resource_and_name(reply)
     return ApiError(text, reply.status, reason, resource=resource, name=name)
 
 
-def refused_credentials(access: ApiServerAccess) -> AccessError:
+def unauthorized_error(access: ApiServerAccess) -> AccessError:
     """Return the error for a reply with status 401."""
     return AccessError(f"{access.server} refuses our credentials (401) from {access.source}", permanent=True)
 

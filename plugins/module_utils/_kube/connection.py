@@ -61,7 +61,7 @@ class ApiReply:
         return http1_replies.header_value(self.head, name.lower().encode())
 
 
-def request_head(access: ApiServerAccess, method: str, path: str, accept: str = JSON) -> bytes:
+def format_request_head(access: ApiServerAccess, method: str, path: str, accept: str = JSON) -> bytes:
     """Return the first lines of a request, without Authorization, Content-Type and Content-Length."""
     host = http1_replies.format_host_and_port(access.host, access.port)
     return (
@@ -71,7 +71,7 @@ def request_head(access: ApiServerAccess, method: str, path: str, accept: str = 
 
 
 def add_credentials_to_head(access: ApiServerAccess, head: bytes, content_type: str = JSON) -> bytes:
-    """Return ``head`` (of request_head()) with our credentials, without the length of the body."""
+    """Return ``head`` (of format_request_head()) with our credentials, without the length of the body."""
     return b"%b%bContent-Type: %b\r\nContent-Length: " % (
         head,
         _credential_lines(access),
@@ -80,7 +80,7 @@ def add_credentials_to_head(access: ApiServerAccess, head: bytes, content_type: 
 
 
 def request_bytes(access: ApiServerAccess, head: bytes, body: bytes = b"", content_type: str = JSON) -> bytes:
-    """Return the complete request: ``head`` (of request_head()), our credentials, ``body``."""
+    """Return the complete request: ``head`` (of format_request_head()), our credentials, ``body``."""
     if not body:
         return b"%b%b\r\n" % (head, _credential_lines(access))
     return b"%b%d\r\n\r\n%b" % (add_credentials_to_head(access, head, content_type), len(body), body)

@@ -25,12 +25,12 @@ from . import http1_replies, kubeconfig_document, login
 from .api_server_access import ApiServerAccess, ServerCredentials, parse_proxy_url, proxy_of_environment
 from .kubeconfig_document import (
     ChosenEntries,
-    choose_entries,
     describe_error_cause,
+    entries_of_context,
     impersonation_headers,
     read_kubeconfig_document,
 )
-from .tls import make_context
+from .tls import make_tls_context
 
 #: Instead of the path of a kubeconfig: the service account of the pod in which this process runs.
 IN_CLUSTER = "in-cluster"
@@ -46,7 +46,7 @@ def load_context_access(path: str | Path, context: str = "") -> ApiServerAccess:
     if str(path) == IN_CLUSTER:
         return load_in_cluster_access()
     where = Path(path).expanduser()
-    return _access_from_entries(where, choose_entries(read_kubeconfig_document(where), context, where))
+    return _access_from_entries(where, entries_of_context(read_kubeconfig_document(where), context, where))
 
 
 def _access_from_entries(where: Path, chosen: ChosenEntries) -> ApiServerAccess:
@@ -102,7 +102,7 @@ def render_standalone_kubeconfig(path: str | Path, context: str = "") -> str:
     Raises InputError for credentials that only this machine can get.
     """
     where = Path(path).expanduser()
-    chosen = choose_entries(read_kubeconfig_document(where), context, where)
+    chosen = entries_of_context(read_kubeconfig_document(where), context, where)
     cluster, user = dict(chosen.cluster), dict(chosen.user)
     source = f"kubeconfig {where}, context '{chosen.name}'"
     local = next((name for name in ("exec", "auth-provider") if user.get(name) and _runs_program(user)), None)
@@ -139,7 +139,7 @@ def single_context_kubeconfig(
     }
 
 
-def service_address() -> tuple[str, str]:
+def api_server_address_in_pod() -> tuple[str, str]:
     """Return host and port of the API server in a pod; the host is empty outside a pod."""
     return os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
 
@@ -147,7 +147,7 @@ def service_address() -> tuple[str, str]:
 def kubeconfig_of_pod(access: Path, name: str, namespace: str) -> dict[str, Any]:
     """Return a kubeconfig of the pod's service account. ``access``: folder with token and ca.crt, both renewed."""
     cluster = {
-        "server": f"https://{http1_replies.format_host_and_port(*service_address())}",
+        "server": f"https://{http1_replies.format_host_and_port(*api_server_address_in_pod())}",
         "certificate-authority": str(access / "ca.crt"),
     }
     return single_context_kubeconfig(name, cluster, {"tokenFile": str(access / "token")}, namespace)
@@ -155,7 +155,7 @@ def kubeconfig_of_pod(access: Path, name: str, namespace: str) -> dict[str, Any]
 
 def load_in_cluster_access() -> ApiServerAccess:
     """Return the access of the pod's service account, as the kubelet mounts it. Raises InputError outside a pod."""
-    host, port = service_address()
+    host, port = api_server_address_in_pod()
     token = SERVICE_ACCOUNT / "token"
     if not host or not token.exists():
         raise InputError(
@@ -183,7 +183,7 @@ def load_in_cluster_access() -> ApiServerAccess:
 def _create_tls_context(
     authority: bytes | None, insecure: bool, source: str, certificate: bytes | None = None, key: bytes | None = None
 ) -> Any:
-    return make_context(authority, certificate, key, insecure, source)
+    return make_tls_context(authority, certificate, key, insecure, source)
 
 
 def _runs_program(user: dict[str, Any]) -> bool:

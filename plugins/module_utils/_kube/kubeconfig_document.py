@@ -144,7 +144,7 @@ def read_kubeconfig_document(where: Path) -> dict[str, Any]:
     return config
 
 
-def choose_entries(config: dict[str, Any], context: str, where: Path) -> ChosenEntries:
+def entries_of_context(config: dict[str, Any], context: str, where: Path) -> ChosenEntries:
     """Return the entries of ``context`` (the current one if empty), which can be used. Raises InputError."""
     chosen = context or config.get("current-context") or ""
     if not chosen:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import check_alias_expansion
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import check_alias_expansion
 
 _TRUTHS = {
     word: truth
@@ -33,7 +33,7 @@ _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LARGE = 1e21
 
 
-def load_documents(text: str) -> list[Any]:
+def load_yaml_documents(text: str) -> list[Any]:
     """Return the documents of ``text``, without empty ones. Raises yaml.YAMLError."""
     import yaml
 
@@ -43,9 +43,9 @@ def load_documents(text: str) -> list[Any]:
         raise yaml.YAMLError("it has too many levels" if isinstance(error, RecursionError) else str(error)) from error
 
 
-def load_objects(text: str) -> list[Any]:
+def load_kubernetes_objects(text: str) -> list[Any]:
     """Return the objects of ``text``, those of a list of objects (kind: List) instead of it. Raises yaml.YAMLError."""
-    return list(_flatten_lists(load_documents(text)))
+    return list(_flatten_lists(load_yaml_documents(text)))
 
 
 def _flatten_lists(documents: list[Any]) -> Iterator[Any]:

@@ -27,11 +27,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import unblock_signals
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .api_server_access import ApiServerAccess, ServerCredentials
-from .connection import ApiReply, ApiServerConnection, request_head
+from .connection import ApiReply, ApiServerConnection, format_request_head
 
 MODES = ("Never", "IfAvailable", "Always")
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -134,13 +134,13 @@ def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> S
     # Requests for credentials are sent without credentials.
     access = replace(access, held="", reader=None, expires=None, impersonation=())
     basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-    metadata = _send_oauth_request(access, request_head(access, "GET", WELL_KNOWN))
+    metadata = _send_oauth_request(access, format_request_head(access, "GET", WELL_KNOWN))
     address = _authorization_endpoint_of_reply(metadata)
     if not address:
         return ServerCredentials(basic)
     at = _verified_oauth_server(address, access)
     query = urlencode({"response_type": "token", "client_id": OAUTH_CLIENT})
-    head = request_head(at, "GET", f"?{query}")
+    head = format_request_head(at, "GET", f"?{query}")
     reply = _send_oauth_request(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
     if reply.status == 401:
         raise AccessError(f"{access.source}: {at.server} refuses user '{user}' and the password")

@@ -40,7 +40,7 @@ class RbacPermission:
         return f"{what} {f'in namespace {self.namespace}' if self.namespace else 'in the whole cluster'}"
 
 
-def required_rights(
+def rights_needed_in_phases(
     entries: Iterable[Mapping[str, Any]], phases: Sequence[str], namespaces: Mapping[str, bool]
 ) -> list[RbacPermission]:
     """Return the permissions of the chosen phases, each once.
@@ -72,7 +72,7 @@ def required_rights(
     return sorted(right for key, right in right_by_key.items() if not key[3] or key[:3] not in everywhere)
 
 
-def missing_rights(client: Client, rights: Iterable[RbacPermission]) -> list[RbacPermission]:
+def rights_refused_by_server(client: Client, rights: Iterable[RbacPermission]) -> list[RbacPermission]:
     """Return the permissions that we lack according to the API server. Raises AccessError, ApiError."""
     asked = list(rights)
     with ThreadPool(8) as pool:

@@ -26,16 +26,20 @@ class ObjectDiff:
 
     def created(self, manifest: Mapping[str, Any]) -> None:
         """Record an object that is created from a manifest."""
-        self.after[format_object_title(manifest)] = without_secrets(manifest, manifest, HIDDEN)
+        self.after[format_object_title(manifest)] = object_without_secret_values(manifest, manifest, HIDDEN)
 
     def patched(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         """Record a merge patch of an object: the fields that it names."""
         name, fields = format_object_title(manifest), _fields_named_in_patch(manifest, patch)
         if name not in self.after:
-            self.before[name] = self.after[name] = without_secrets(manifest, fields, HIDDEN)
+            self.before[name] = self.after[name] = object_without_secret_values(manifest, fields, HIDDEN)
         elif name in self.before:
-            self.before[name] = apply_json_merge_patch(without_secrets(manifest, fields, HIDDEN), self.before[name])
-        self.after[name] = apply_json_merge_patch(self.after[name], without_secrets(manifest, patch, CHANGED))
+            self.before[name] = apply_json_merge_patch(
+                object_without_secret_values(manifest, fields, HIDDEN), self.before[name]
+            )
+        self.after[name] = apply_json_merge_patch(
+            self.after[name], object_without_secret_values(manifest, patch, CHANGED)
+        )
 
     def deleted(self, manifest: Mapping[str, Any]) -> None:
         """Record that an object is deleted, by its title alone, since definitions and operators are long."""
@@ -56,7 +60,7 @@ def _fields_named_in_patch(manifest: Mapping[str, Any], patch: Mapping[str, Any]
     }
 
 
-def without_secrets(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+def object_without_secret_values(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return ``fields`` of an object, with ``text`` for each value of a Secret."""
     if item.get("kind") != "Secret":
         return dict(fields)
@@ -68,7 +72,9 @@ def without_secrets(item: Mapping[str, Any], fields: Mapping[str, Any], text: st
 _OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
 
 
-def apply_all(client: Client, manifests: Sequence[dict[str, Any]], check: bool = False) -> dict[str, Any]:
+def apply_manifests_with_diff(
+    client: Client, manifests: Sequence[dict[str, Any]], check: bool = False
+) -> dict[str, Any]:
     """Apply manifests in order; return the keys ``changed``, ``applied`` and ``diff`` of the module's result.
 
     check: whether the API server only validates them. Raises InputError for an unknown kind, ApiError.

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 
-def make_context(
+def make_tls_context(
     authority: bytes | None, certificate: bytes | None, key: bytes | None, insecure: bool, source: str
 ) -> ssl.SSLContext:
     """Return a client context that trusts ``authority`` (the system's if None) and presents ``certificate``.

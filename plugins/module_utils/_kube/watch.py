@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .client import Client, api_error, append_query_to_path
-from .connection import JSON, METADATA, LineStream, request_bytes, request_head
+from .connection import JSON, METADATA, LineStream, format_request_head, request_bytes
 from .discovery import ServedKind
 
 #: Requested lifetime of a watch in seconds, and seconds without data after which it counts as broken.
@@ -55,7 +55,7 @@ class WatchConnection:
             "fieldSelector": field_selector,
         }
         path = kind.path(namespace)
-        head = request_head(
+        head = format_request_head(
             client.access, "GET", append_query_to_path(path, query), METADATA if metadata_only else JSON
         )
         self.stream = LineStream(client.access, client.timeout)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 
-from . import host_search, lab_times, lease_lookup, quads_errors
+from . import host_search, lease_lookup, quads_errors, quads_records
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_options import LeaseSpec
@@ -131,7 +131,7 @@ class CloudAssignments:
         if error.over:  # an assignment would exist already, so a release need not wait either
             self.record.ask(part, at, self.client.server_now() + FAILED_SETTLE - self.spec.settle)
         else:
-            patience = lab_times.format_approximate_duration(self.spec.settle)
+            patience = quads_records.format_approximate_duration(self.spec.settle)
             self.report(f"{error}; looking for its assignment for up to {patience}")
         sent = self.record.pending["sent"] if self.record.pending else at
         assignment = self._await_assignment(part, at // 60 * 60, sent + self.spec.settle - self.client.server_now())
@@ -278,7 +278,7 @@ class HostScheduling:
             try:
                 row = self.client.schedule_host_once(assignment.cloud, host)
                 self.record.learned(self.client.ahead)
-                self._ends(lab_times.parse_server_time(row.end, self.client.ahead or 0.0))
+                self._ends(quads_records.parse_server_time(row.end, self.client.ahead or 0.0))
                 return True
             except quads_errors.HostTaken as error:
                 if self._is_in(assignment, host):
@@ -321,8 +321,8 @@ class HostScheduling:
         left = self.end - self.client.server_now()
         if left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"the lease would last {lab_times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
-                f"{lab_times.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
+                f"the lease would last {quads_records.format_approximate_duration(left)}, but quads_lease_min_lifetime "
+                f"is {quads_records.format_approximate_duration(self.spec.min_lifetime)}: the lab ends all leases at"
                 " its weekly deadline"
             )
 
@@ -348,7 +348,7 @@ class HostScheduling:
         )
         what = ", ".join(self.spec.hosts) if self.spec.hosts else f"hosts{f' with {wanted}' if wanted else ''}"
         reasons = "; ".join(f"{host}: {reason}" for host, reason in self.rejected.items())
-        models = "" if self.spec.hosts else host_search.unknown_models(self.client, self.spec.prefer)
+        models = "" if self.spec.hosts else host_search.describe_unknown_models(self.client, self.spec.prefer)
         full = " The cloud is full; every user can add hosts to it." if self.full else ""
         return quads_errors.NotEnoughHosts(
             f"{self.spec.enough} of {self.spec.wanted} hosts are required, but {have + more} are available of {what}."

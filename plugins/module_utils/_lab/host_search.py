@@ -14,7 +14,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
-from . import lab_times, quads_errors
+from . import quads_errors, quads_records
 from .quads_client import QuadsClient
 
 OPERATORS = ("ne", "lt", "lte", "gt", "gte", "like", "ilike", "in")
@@ -194,7 +194,7 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
     """
     sums = [key for key in conditions if host_part_of_condition(key)[1]]
     chosen = [[key for key in conditions if key not in sums], *([key] for key in sums)]
-    until = ("end", lab_times.format_server_local_time(end, ahead))
+    until = ("end", quads_records.format_server_local_time(end, ahead))
     return [
         [("can_self_schedule", "true"), *((key, conditions[key]) for key in keys), until]
         for keys in chosen
@@ -202,7 +202,7 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
     ]
 
 
-def unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) -> str:
+def describe_unknown_models(client: QuadsClient, preferred: Iterable[Mapping[str, str]]) -> str:
     """Return a text on the models of these conditions that the lab does not have, "" if it has all."""
     wanted = [
         name
@@ -241,7 +241,7 @@ class HostSearch:
         return cls(
             tuple(conditions_by_preference(params["model"], params["filters"], params["prefer"])),
             tuple(params["exclude"]),
-            lab_times.parse_duration(params["duration"], "duration"),
+            quads_records.parse_duration(params["duration"], "duration"),
             params["count"],
             params["gather_metadata"],
         )
@@ -255,7 +255,7 @@ def find_available_lab_resources(client: QuadsClient, search: HostSearch) -> dic
     for conditions in search.conditions:
         names.update(dict.fromkeys(find_free_hosts(client, conditions, now + search.seconds)))
     hosts = [name for name in names if name not in search.exclude]
-    if not hosts and (unknown := unknown_models(client, search.conditions)):
+    if not hosts and (unknown := describe_unknown_models(client, search.conditions)):
         raise InputError(unknown)
     if len(hosts) < search.count:
         asked = [
@@ -266,7 +266,7 @@ def find_available_lab_resources(client: QuadsClient, search: HostSearch) -> dic
         with_conditions = f" with {'; '.join(asked)}" if asked else ""
         raise quads_errors.NotEnoughHosts(
             f"{len(hosts)} hosts{with_conditions} are free for "
-            f"{lab_times.format_approximate_duration(search.seconds)}, but {search.count} are required"
+            f"{quads_records.format_approximate_duration(search.seconds)}, but {search.count} are required"
         )
     result: dict[str, Any] = {
         "hosts": hosts,

@@ -18,11 +18,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
 )
 
-from . import host_search, lab_times, lease_lookup, quads_errors
+from . import host_search, lease_lookup, quads_errors, quads_records
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
 from .quads_records import Lease
@@ -83,7 +83,7 @@ def _fetch_inventory_file(client: QuadsClient, url: str) -> list[InventoryNode]:
         return [InventoryNode.from_json(node) for node in body["nodes"]]
 
 
-def why_stale(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: str) -> str:
+def why_inventory_is_stale(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: str) -> str:
     """Return why an inventory is not that of a lease, "" if it is.
 
     hosts: those of the lease; the cloud may have more. The password of each of them must end with the number of the
@@ -102,10 +102,10 @@ def why_stale(nodes: Collection[InventoryNode], hosts: Collection[str], ticket: 
     return ""
 
 
-def read_published(client: QuadsClient, url: str, hosts: Collection[str], ticket: str) -> list[InventoryNode]:
+def read_published_inventory(client: QuadsClient, url: str, hosts: Collection[str], ticket: str) -> list[InventoryNode]:
     """Return the nodes of our hosts, by name. Raises InventoryStale if the file is not that of this lease."""
     nodes = _fetch_inventory_file(client, url)
-    reason = why_stale(nodes, hosts, ticket)
+    reason = why_inventory_is_stale(nodes, hosts, ticket)
     if reason:
         raise quads_errors.InventoryStale(
             f"{url} is not, or not yet, the inventory of this lease: {reason}", stale=True
@@ -119,7 +119,9 @@ def bmc_nodes(client: QuadsClient, lease: Lease, url: str = "") -> list[dict[str
     for part in lease.parts:
         assignment = part.assignment
         hosts = [host for host in part.hosts if host not in lease.lost_hosts]
-        for node in read_published(client, inventory_url(client, assignment.cloud, url), hosts, assignment.ticket):
+        for node in read_published_inventory(
+            client, inventory_url(client, assignment.cloud, url), hosts, assignment.ticket
+        ):
             interfaces = (client.host(node.name) or {}).get("interfaces") or ()
             macs = {interface["name"]: str(interface["mac_address"]).lower() for interface in interfaces}
             nodes.append({**node.view(passwords=True), "interfaces": dict(sorted(macs.items()))})
@@ -179,7 +181,7 @@ def is_lease_expired(view: Mapping[str, Any], now: float) -> bool:
         return False
     moment = datetime.fromisoformat(end)
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc).timestamp() - lab_times.WEST <= now
+        return moment.replace(tzinfo=timezone.utc).timestamp() - quads_records.WEST <= now
     return moment.timestamp() <= now
 
 

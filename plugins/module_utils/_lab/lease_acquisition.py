@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import lab_times, lease_lookup, quads_errors
+from . import lease_lookup, quads_errors, quads_records
 from .cloud_requests import CloudAssignments, HostScheduling
 from .lease_file import LeaseFile
 from .lease_release import terminate_lease_assignments
@@ -193,9 +193,9 @@ class Acquisition:
         left = lease.seconds_left
         if left is not None and left < self.spec.min_lifetime:
             raise quads_errors.LeaseTooShort(
-                f"lease {self.spec.lease_id} ends in {lab_times.format_approximate_duration(left)}, but "
-                f"quads_lease_min_lifetime is {lab_times.format_approximate_duration(self.spec.min_lifetime)}. A lease "
-                "can't be extended: release it and acquire a new one"
+                f"lease {self.spec.lease_id} ends in {quads_records.format_approximate_duration(left)}, but "
+                f"quads_lease_min_lifetime is {quads_records.format_approximate_duration(self.spec.min_lifetime)}. A "
+                "lease can't be extended: release it and acquire a new one"
             )
 
     def _roll_back(self, error: BaseException) -> None:
@@ -250,8 +250,8 @@ def adopt_active_assignment(
     if left is not None and left < min_lifetime:
         raise quads_errors.LeaseTooShort(
             f"{assignment.cloud}, assignment {assignment.id}, ends in"
-            f" {lab_times.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
-            f"{lab_times.format_approximate_duration(min_lifetime)}",
+            f" {quads_records.format_approximate_duration(left)}, but quads_lease_min_lifetime is "
+            f"{quads_records.format_approximate_duration(min_lifetime)}",
             held=True,
         )
     return lease

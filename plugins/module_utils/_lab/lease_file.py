@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
-from . import lab_times
+from . import quads_records
 from .quads_records import CloudAssignment, Lease
 
 _HEAD = "A lease of bare-metal machines. The command in release releases it from any machine, with the credentials."
@@ -127,8 +127,8 @@ class LeaseFile:
         before = {**self.known}
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
-            self.known["updated"] = lab_times.format_utc_timestamp(time.time())
-            files.check_schema("lease/1", self.known)
+            self.known["updated"] = quads_records.format_utc_timestamp(time.time())
+            files.validate_against_schema("lease/1", self.known)
             # The command must stay on one line to be copied.
             text = yaml.safe_dump(files.to_plain_types(self.known), sort_keys=False, width=10_000)
             files.replace_text(self.path, f"---\n# {_HEAD}\n{text}")

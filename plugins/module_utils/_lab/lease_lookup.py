@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import lab_times, quads_errors
+from . import quads_errors, quads_records
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
 from .quads_records import CloudAssignment, HostSchedule, Lease, LeasePart, check_lease_id, earliest_active_schedule
@@ -32,7 +32,7 @@ def assignments_of_lease(
     )
 
 
-def all_tagged(client: QuadsClient, owner: str) -> list[CloudAssignment]:
+def tagged_active_assignments(client: QuadsClient, owner: str) -> list[CloudAssignment]:
     """Return all active assignments of an owner that have a tag of ours."""
     query = [("owner", owner), ("is_self_schedule", "true"), ("active", "true")]
     assignments = client.assignments(*query, ("description__like", "%lease=%"))
@@ -63,7 +63,7 @@ def _derive_utc_offset(client: QuadsClient, held: Iterable[tuple[CloudAssignment
         starts = (
             (row.start, assignment.tag.at) for assignment, schedules in held if assignment.tag for row in schedules
         )
-        client.learn_offset(lab_times.offset_since(starts))
+        client.learn_offset(quads_records.utc_offset_from_request_times(starts))
 
 
 def lease_from_assignments(

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import lab_times, lease_lookup
+from . import lease_lookup, quads_records
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_records import CloudAssignment
@@ -62,7 +62,7 @@ def terminate_lease_assignments(
             reported = True
             report(
                 f"lease {lease_id}: a request for a cloud may still be under way at the server; "
-                f"looking for {lab_times.format_approximate_duration(left)} more"
+                f"looking for {quads_records.format_approximate_duration(left)} more"
             )
         client.pause(min(LOOK_EVERY, left))
     if record:
@@ -90,7 +90,7 @@ def refuse_unknown_lease_id(client: QuadsClient, lease_id: str, record: LeaseFil
 
 
 def _lease_ids_of_owner(client: QuadsClient) -> list[str]:
-    tagged = lease_lookup.all_tagged(client, client.account.owner)
+    tagged = lease_lookup.tagged_active_assignments(client, client.account.owner)
     return sorted({assignment.tag.lease_id for assignment in tagged if assignment.tag})
 
 
@@ -181,7 +181,7 @@ class ExpiredLease:
 
 def assignments_older_than(client: QuadsClient, seconds: float, keep: tuple[str, ...] = ()) -> list[ExpiredLease]:
     """Return the tagged assignments of our owner that were requested more than ``seconds`` ago."""
-    tagged = lease_lookup.all_tagged(client, client.account.owner)
+    tagged = lease_lookup.tagged_active_assignments(client, client.account.owner)
     now = client.server_now()
     leases = [
         ExpiredLease(assignment.tag.lease_id, assignment.id, assignment.cloud, now - assignment.tag.at)
@@ -200,7 +200,7 @@ def terminate_old_leases(
     for lease in leases:
         what = (
             f"lease {lease.lease_id}, assignment {lease.assignment_id} ({lease.cloud}),"
-            f" {lab_times.format_approximate_duration(lease.age)} old"
+            f" {quads_records.format_approximate_duration(lease.age)} old"
         )
         report(f"would terminate {what}" if dry else f"terminate {what}")
         try:

@@ -13,15 +13,13 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_list_of_json_objects,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
-    HttpReply,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
 
-from . import lab_times, quads_errors
+from . import quads_errors, quads_records
 from .quads_connection import QuadsConnection, error_from_refused_reply
 from .quads_records import CloudAssignment, HostSchedule, checked_host_record
 
@@ -44,7 +42,7 @@ class QuadsClient(QuadsConnection):
         """POST /schedules for one host, once. Status 200 or 201 does not prove that the host is ours."""
         asked = {"cloud": cloud, "hostname": host}
         row, reply = self._once("/schedules", asked, f"take {host}", HostSchedule.from_json)
-        self.learn_offset(lab_times.server_utc_offset(row.start, reply.date))
+        self.learn_offset(quads_records.server_utc_offset(row.start, reply.date))
         return row
 
     def terminate_assignment(self, number: int) -> bool:
@@ -154,7 +152,9 @@ class QuadsClient(QuadsConnection):
         """Return the progress of each host of a cloud; empty on servers without this call."""
         reply = self.get("/moves/progress", ("cloud", cloud), known=(400, 404))
         rows = reply.body if reply.status == 200 and isinstance(reply.body, list) else []
-        return [row for row in checked_objects("GET /moves/progress", rows) if isinstance(row.get("host"), str)]
+        return [
+            row for row in require_list_of_json_objects("GET /moves/progress", rows) if isinstance(row.get("host"), str)
+        ]
 
     def read_web_file(self, url: str) -> HttpReply | None:
         """Return a file of a web server, None if it does not exist (yet)."""

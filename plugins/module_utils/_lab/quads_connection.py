@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_list_of_json_objects,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     Exchange,
@@ -60,7 +60,7 @@ class QuadsAccount:
         return self.username.split("@", maxsplit=1)[0]
 
 
-def base_url(api_url: str) -> str:
+def quads_api_url(api_url: str) -> str:
     """Return the URL of the API, from a server's URL with or without its path. Raises InputError."""
     parts = urlsplit(api_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -84,7 +84,7 @@ class QuadsConnection(HttpClient):
     ) -> None:
         super().__init__(
             "QUADS",
-            base_url(account.api_url),
+            quads_api_url(account.api_url),
             authority=account.ca_path,
             insecure=not account.validate_certs,
             policy=HttpPolicy.of_query(account.timeout, account.retry_time),
@@ -172,7 +172,7 @@ class QuadsConnection(HttpClient):
 
     def _objects(self, path: str, *query: tuple[str, str], keys: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         """Return a list of objects that have ``keys``."""
-        documents = checked_objects(f"GET {path}", self._list(path, *query))
+        documents = require_list_of_json_objects(f"GET {path}", self._list(path, *query))
         with expect_documented_form(f"GET {path}", documents):
             for document in documents:
                 for key in keys:

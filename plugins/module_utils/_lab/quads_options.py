@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import interrupt_recorded
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import record_termination_signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClock
 
-from . import host_search, lab_times, lease_file
+from . import host_search, lease_file, quads_records
 from .quads_client import QuadsClient
-from .quads_connection import QuadsAccount, base_url
+from .quads_connection import QuadsAccount, quads_api_url
 from .quads_records import check_lease_id
 
 #: Options of the doc fragment _quads.server.
@@ -51,7 +51,7 @@ SEARCH: dict[str, Any] = {
 
 def account_from_params(params: Mapping[str, Any], secret: bool) -> QuadsAccount:
     """Return the account in the options. secret: credentials are required. Raises InputError."""
-    base_url(params["api_url"])
+    quads_api_url(params["api_url"])
     username = params.get("username") or ""
     if params.get("password") and params.get("api_token"):
         raise InputError("quads_lease_password and quads_lease_api_token are both set: omit one")
@@ -90,9 +90,9 @@ def client_from_params(
 
 
 @contextmanager
-def heeding_signals(client: QuadsClient) -> Iterator[None]:
+def interrupted_by_signals(client: QuadsClient) -> Iterator[None]:
     """Raise Interrupted in a waiting client at once on Ctrl-C or a kill, so that acquired machines are released."""
-    with interrupt_recorded() as interrupt:
+    with record_termination_signals() as interrupt:
 
         def sleep(seconds: float) -> None:
             interrupt.event.wait(max(0.0, seconds))
@@ -208,7 +208,7 @@ class LeaseSpec:
             wipe=bool(params.get("wipe", True)),
             cc_users=tuple(params.get("cc_users") or ()),
             ticket=str(params.get("ticket") or ""),
-            min_lifetime=lab_times.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
+            min_lifetime=quads_records.parse_duration(params.get("min_lifetime") or 0, "quads_lease_min_lifetime"),
             max_hosts=int(params.get("max_hosts") or 10),
             split=bool(params.get("split", False)),
             rollback=bool(params.get("rollback", True)),

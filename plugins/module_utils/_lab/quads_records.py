@@ -1,7 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a QUADS server has: assignments, schedules of hosts, and the leases of this collection, which a tag marks."""
+"""What a QUADS server has: assignments, schedules of hosts, and the leases of this collection; and its times.
+
+Up to version 2.2.6 a server returns its *local* time labelled GMT. Its offset from UTC is a multiple of a quarter of
+an hour, as time zones are. It is derived from the start of a schedule, which the web server writes by the same clock as
+the end, compared with the HTTP header ``Date`` of the same answer, which is correct, or with the time of the request
+for the lease. Creation times can't be used: the database writes them, possibly in another time zone.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +16,83 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import parse_http_date
 
-from . import lab_times
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+QUARTER = 900.0
+#: Range of time zones.
+WEST, EAST = -12 * 3600.0, 14 * 3600.0
+#: Seconds by which the recorded time of a request may be late, because the clocks of two machines differ.
+SLACK = 60.0
+
+
+def parse_duration(text: str | float, name: str) -> float:
+    """Return seconds of ``90``, ``90s``, ``30m``, ``4h`` or ``2d``. Raises InputError naming the option."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(text).strip())
+    if not match:
+        message = f"{name}: '{text}' is not a duration: write a number followed by s, m, h or d, such as 4h"
+        raise InputError(message, setting=name)
+    return float(match[1]) * UNITS[match[2] or "s"]
+
+
+def server_utc_offset(written: str, date: float | None) -> float | None:
+    """Return the server's offset (s) from UTC, from a time that it wrote at ``date`` (epoch, UTC)."""
+    moment = parse_http_date(written)
+    return None if moment is None or date is None else round((moment - date) / QUARTER) * QUARTER
+
+
+def utc_offset_from_request_times(starts: Iterable[tuple[str, float]]) -> float | None:
+    """Return the offset (s) from pairs: a schedule's start as the server wrote it, and the request time of its cloud.
+
+    A schedule starts up to a quarter of an hour after the request, so the shortest difference is the offset plus that
+    delay. None without a pair, and for a value outside all time zones: then the lease was completed much later.
+    """
+    distances = [start - asked for written, asked in starts if (start := parse_http_date(written)) is not None]
+    rounded = (min(distances) + SLACK) // QUARTER * QUARTER if distances else None
+    return rounded if rounded is not None and WEST <= rounded <= EAST else None
+
+
+def parse_server_time(written: str, ahead: float) -> float:
+    """Return a time of the server as epoch seconds, UTC; 0.0 if it is not a time."""
+    seconds = parse_http_date(written)
+    return 0.0 if seconds is None else seconds - ahead
+
+
+def format_utc_timestamp(when: float) -> str:
+    """Return epoch seconds as UTC text, whole seconds: 2026-11-21T04:41:18Z."""
+    return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def describe_end_of_lease(stamp: str | None) -> str:
+    """Return an end of a lease for people; one without a zone (see Lease.view) is called that."""
+    if stamp is None or stamp.endswith("Z"):
+        return str(stamp)
+    return f"{stamp} by the server's clock, whose time zone is unknown (quads_lease_utc_offset sets it)"
+
+
+def format_server_local_time(when: float, ahead: float) -> str:
+    """Return a time (epoch, UTC) in the format of GET /available: YYYY-MM-DDTHH:MM, the server's local time."""
+    return datetime.fromtimestamp(when + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M")
+
+
+def format_approximate_duration(seconds: float) -> str:
+    """Return a duration for people: 3 d 4 h, 2 h 5 min, 45 s."""
+    whole = int(max(seconds, 0))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
 
 LEASE_ID = r"[a-z0-9][a-z0-9-]{5,39}"
 _FORM = re.compile(
@@ -153,7 +227,7 @@ class HostSchedule:
 
 def checked_host_record(what: str, record: Any) -> dict[str, Any]:
     """Return the lab's record of a host; interfaces have a name and an address. Raises AccessError for another one."""
-    checked_object(what, record, HOST_PARTS)
+    require_json_object(what, record, HOST_PARTS)
     with expect_documented_form(what, record):
         for interface in record.get("interfaces") or ():
             interface.update(name=str(interface["name"]), mac_address=str(interface["mac_address"]))
@@ -186,7 +260,7 @@ class LeasePart:
 
 @dataclass(frozen=True)
 class Lease:
-    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see lab_times.py."""
+    """All assignments of one lease at one time. ``ahead`` and ``now`` in seconds, see quads_records.py."""
 
     parts: tuple[LeasePart, ...]
     now: float
@@ -214,7 +288,7 @@ class Lease:
     @property
     def expires(self) -> float | None:
         """End of the first of our schedules: epoch seconds, UTC. None without a schedule."""
-        ends = [lab_times.parse_server_time(row.end, self.ahead or 0.0) for row in self.rows]
+        ends = [parse_server_time(row.end, self.ahead or 0.0) for row in self.rows]
         return min(ends, default=None)
 
     @property
@@ -226,13 +300,13 @@ class Lease:
         """Return a time as text: without the Z of UTC while the zone of the server is unknown."""
         if when is None:
             return None
-        text = lab_times.format_utc_timestamp(when)
+        text = format_utc_timestamp(when)
         return text if self.ahead is not None else text.removesuffix("Z")
 
     def view(self) -> dict[str, Any]:
         """Return the lease as modules return it; assignment and cloud are those of the first part."""
         first = self.parts[0].assignment
-        starts = [lab_times.parse_server_time(row.start, self.ahead or 0.0) for row in self.rows]
+        starts = [parse_server_time(row.start, self.ahead or 0.0) for row in self.rows]
         left = self.seconds_left
         return {
             "lease_id": self.lease_id,

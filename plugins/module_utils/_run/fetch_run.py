@@ -143,7 +143,7 @@ def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
     for file in [*path.glob("*"), *path.glob("points/*"), *path.glob("points/*/*")] if there else []:
-        refuse_link(file)
+        refuse_symbolic_link(file)
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
@@ -167,7 +167,7 @@ def _obtain_local_run_folder(source: str, scratch: Path, download: Any, authorit
         folder.mkdir()
         download(source, folder)
         only = [path for path in folder.iterdir() if path.name.endswith(ARCHIVES)]
-        if only and not is_run(folder):
+        if only and not is_run_directory(folder):
             return find_run_directory(unpack_archive(only[0], scratch / "inside"), source)
         return find_run_directory(folder, source)
     if scheme in ("http", "https"):
@@ -182,7 +182,7 @@ def _obtain_local_run_folder(source: str, scratch: Path, download: Any, authorit
     raise InputError(f"source {source}: no such file or directory")
 
 
-def is_run(folder: Path) -> bool:
+def is_run_directory(folder: Path) -> bool:
     """Return whether a folder is a run directory, possibly of an interrupted run or of another tool."""
     return (folder / "run.yml").is_file() or (folder / "points").is_dir() or has_foreign_files(folder)
 
@@ -191,11 +191,11 @@ def find_run_directory(folder: Path, source: str) -> Path:
     """Return ``folder`` if it is a run directory, else the only one below it. Raises InputError."""
     inner = folder
     for _depth in range(4):
-        if is_run(inner):
+        if is_run_directory(inner):
             return inner
         folders = [path for path in sorted(inner.iterdir()) if path.is_dir() and not path.is_symlink()]
         runs = [path for path in folders if not path.name.startswith(".")]
-        several = [run.name for run in runs if is_run(run)]
+        several = [run.name for run in runs if is_run_directory(run)]
         if len(several) > 1:
             names = formats.format_list(several)
             raise InputError(f"source {source}: it contains {len(several)} runs, name one of: {names}")
@@ -247,19 +247,19 @@ def _result_input_files(source: Path) -> list[Path]:
     """Return the input files of the results in a run directory. Raises InputError for a link."""
     files_of_run = [source / name for name in TOP]
     points = source / "points"
-    refuse_link(points)
+    refuse_symbolic_link(points)
     if has_foreign_files(source) and not points.is_dir():
         files_of_run += [source / name for name in FOREIGN]
     for point in sorted(points.glob("[0-9]*")) if points.is_dir() else []:
-        refuse_link(point)
-        refuse_link(point / "users")
+        refuse_symbolic_link(point)
+        refuse_symbolic_link(point / "users")
         files_of_run += [point / name for name in (*POINT, *FOREIGN)]
     for file in files_of_run:
-        refuse_link(file)
+        refuse_symbolic_link(file)
     return [file for file in files_of_run if file.is_file()]
 
 
-def refuse_link(path: Path) -> None:
+def refuse_symbolic_link(path: Path) -> None:
     """Raise InputError for a symbolic link in a run directory."""
     if path.is_symlink():
         raise InputError(

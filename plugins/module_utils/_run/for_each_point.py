@@ -33,7 +33,7 @@ def for_each_point(
             continue
         before = [sha256_of_file(point.folder / name) for name in written]
         try:
-            with without_gc():
+            with garbage_collection_disabled():
                 rows.append(action(point, warnings))
         except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
             text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
@@ -52,7 +52,7 @@ def _is_unstarted_point(point: Point) -> bool:
 
 
 @contextmanager
-def without_gc() -> Iterator[None]:
+def garbage_collection_disabled() -> Iterator[None]:
     """Disable the collection of cyclic garbage: millions of records are created here, and none is part of a cycle.
 
     Each collection visits all live objects, so that the time would grow faster than the number of rows.
@@ -77,7 +77,7 @@ def read_timelines_by_point(run: Run, warnings: list[str]) -> dict[str, Timeline
             tables[point.number] = None
             continue
         try:
-            with without_gc():
+            with garbage_collection_disabled():
                 tables[point.number] = timeline_table.read_timeline_jsonl(point.folder / "timeline.jsonl")
         except DataError as error:
             tables[point.number] = None

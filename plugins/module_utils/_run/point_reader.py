@@ -19,8 +19,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_finite_json, parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    parse_finite_json,
+    parse_json,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 
 #: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
@@ -112,7 +115,7 @@ class PointInputs:
         clock = self.clocks.setdefault(key, ClientClock(client))
         if clock.anchor is None:
             clock.anchor = session["anchor"]
-        return key, clock_shift(session["anchor"], clock.anchor)
+        return key, shift_between_clocks(session["anchor"], clock.anchor)
 
 
 def read_pod_users(folder: Path, notes: list[str]) -> dict[str, Any]:
@@ -137,9 +140,9 @@ def read_json_lines(
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
-    decode = needed_fields.create_document_decoder(None, parse_finite_json if finite else parse_json)
+    decode = needed_json_fields.create_document_decoder(None, parse_finite_json if finite else parse_json)
     with files.open_regular_file(path) as stream:
-        for raw in files.bounded_lines(stream, path):
+        for raw in files.lines_up_to_length(stream, path):
             if events is not None and (_EVENT in raw) is not events:
                 continue
             if not raw.endswith(b"\n"):
@@ -300,7 +303,7 @@ def _read_observations(inputs: PointInputs) -> None:
             clock.ended = record["at"] + offset
 
 
-def clock_shift(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
+def shift_between_clocks(anchor: dict[str, Any], to: dict[str, Any] | None) -> float:
     """Return the seconds to add to times of the clock ``anchor`` to convert them to the clock ``to``.
 
     Exact within one boot, from the monotonic readings; otherwise 0, because both are wall time.

@@ -19,7 +19,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 
-from .point_reader import clock_shift, read_json_lines
+from .point_reader import read_json_lines, shift_between_clocks
 
 FILE = "requests.jsonl"
 #: Folder of the files of several clients, which become part of FILE when they have ended.
@@ -83,7 +83,7 @@ def read_requests(folder: Path) -> InferenceRequests:
             read.steps.append((record["index"], record["rate"]))
         elif kind == "session":
             read.sessions.append(record)
-            shift = clock_shift(record.get("anchor") or {}, read.sessions[0].get("anchor"))
+            shift = shift_between_clocks(record.get("anchor") or {}, read.sessions[0].get("anchor"))
         elif kind == "start":
             # A session that goes on has an origin before its begin, by the offset of the first missing request.
             origin = record["at"] + shift
@@ -148,7 +148,7 @@ def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
     anchor = read.sessions[0].get("anchor") if read.sessions else None
     for record in read_json_lines(folder / SCALE_FILE, read.notes) if (folder / SCALE_FILE).is_file() else ():
         if record["type"] == "session":
-            shift = clock_shift(record.get("anchor") or {}, anchor)
+            shift = shift_between_clocks(record.get("anchor") or {}, anchor)
         elif record["type"] in ("desired", "pod", "failed", "blind"):
             since = record["since"]
             moved = {"at": record["at"] + shift, "since": None if since is None else since + shift}

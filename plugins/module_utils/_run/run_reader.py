@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 
 from .point_reader import read_json_lines
 
@@ -269,7 +269,7 @@ def one_attempt_per_point(attempts: Iterable[One]) -> list[One]:
     return list(attempt_by_point.values())
 
 
-def counted_points(run: Run) -> Run:
+def run_with_counted_attempts(run: Run) -> Run:
     """Return the run with the attempts that its verdict depends on: one a point, or those of a run that repeats.
 
     These are all but those that failed and were measured again, by ``redo``.
@@ -291,7 +291,7 @@ def point_label(point: Point, project: str = "") -> str:
     ends = [name.rpartition(".")[2] for name in names.values()]
     if len(set(ends)) == len(ends):
         names = dict(zip(names, ends, strict=True))
-    values = ", ".join(f"{names[key]} = {setting_text(value, 40)}" for key, value in point.settings.items())
+    values = ", ".join(f"{names[key]} = {format_setting_value(value, 40)}" for key, value in point.settings.items())
     if values and point.attempt > 1:
         return f"{values}, attempt {point.attempt}"
     return values or f"point {point.number}"

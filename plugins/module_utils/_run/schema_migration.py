@@ -11,12 +11,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.schema_catalogue import SCHEMAS
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     NO_HISTORY,
     VERDICTS,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 #: Input files of the results, and their schemas (without version).
 DOCUMENTS = {
@@ -128,19 +128,19 @@ def _migrate_json_lines_file(path: Path, name: str) -> list[str]:
     chain = _migration_steps(path, name, version)
 
     def changed() -> Iterator[dict[str, Any]]:
-        for record in files.read_lines(path):
+        for record in files.read_json_lines(path):
             for change in chain:
                 record = change(record)
             yield {**record, "schema": f"{name}/{current_schema_version(name)}"} if "schema" in record else record
 
-    files.write_lines(path, changed())
+    files.write_json_lines(path, changed())
     return [f"{path.parent.name}/{path.name}: {name}/{version} migrated to {name}/{current_schema_version(name)}"]
 
 
 def _schemas_named_in_file(path: Path) -> Iterator[str]:
     """Yield the schemas that the first lines name."""
     with files.open_regular_file(path) as stream:
-        for raw, _number in zip(files.bounded_lines(stream, path), range(5), strict=False):
+        for raw, _number in zip(files.lines_up_to_length(stream, path), range(5), strict=False):
             try:
                 record = parse_json(raw)
             except ValueError:

@@ -21,9 +21,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_cell, csv_row
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 
 MOMENTS = ("intended", "sent", "answered")
 #: Columns of a table besides its times.
@@ -155,11 +155,11 @@ def _round_column(of: array[float]) -> list[float]:
 
 def write_jsonl_and_csv(table: TimelineTable, folder: Path) -> None:
     """Write timeline.jsonl and timeline.csv into ``folder``."""
-    files.write_lines(folder / "timeline.jsonl", table.records(), "timeline/1")
-    write_csv(table, folder / "timeline.csv")
+    files.write_json_lines(folder / "timeline.jsonl", table.records(), "timeline/1")
+    write_timeline_csv(table, folder / "timeline.csv")
 
 
-def write_csv(table: TimelineTable, path: Path) -> None:
+def write_timeline_csv(table: TimelineTable, path: Path) -> None:
     """Write the table with times in seconds since the start of the load, which is column ``start_epoch``."""
     import numpy
 
@@ -249,7 +249,7 @@ def read_timeline_jsonl(path: Path) -> TimelineTable:
 
 def _read_timeline_jsonl(path: Path) -> TimelineTable:
     with files.open_regular_file(path) as stream:
-        lines = files.bounded_lines(stream, path)
+        lines = files.lines_up_to_length(stream, path)
         header = _parse_timeline_header(path, next(lines, b""))
         size = int(header["planned"])
         if not 0 <= size <= path.stat().st_size:  # columns are made of it
@@ -261,7 +261,7 @@ def _read_timeline_jsonl(path: Path) -> TimelineTable:
         table.earliest = {name: create_empty_column(size) for name in names}
         table.latest = {name: create_empty_column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}
-        decode = needed_fields.create_document_decoder(None)
+        decode = needed_json_fields.create_document_decoder(None)
         for row, raw in enumerate(lines):
             if row >= size or not raw.endswith(b"\n"):
                 raise DataError(

@@ -97,7 +97,7 @@ class FetchSpec:
         )
 
 
-def check_fetch(spec: FetchSpec) -> None:
+def check_fetch_spec(spec: FetchSpec) -> None:
     """Raise InputError for a pattern that leads out of a folder, and for a missing image or script."""
     for pattern in spec.patterns:
         if not pattern or pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
@@ -114,10 +114,10 @@ def fetch_volume_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, A
     Raises InputError if there is no such claim, DataError for a file that differs from that in the volume, and the
     errors of volume_job.run().
     """
-    check_fetch(spec)
+    check_fetch_spec(spec)
     if storage_volume.find_claim(client, spec.namespace, spec.claim) is None:
         raise InputError(f"there is no claim {spec.namespace}/{spec.claim} with files to fetch")
-    return receive_files(lambda first: volume_job.run_job(client, spec.job(first), say), spec.to)
+    return receive_files(lambda first: volume_job.run_volume_job(client, spec.job(first), say), spec.to)
 
 
 def receive_files(printed: Print, to: Path) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _write_file_if_changed(event: Event, pieces: Mapping[int, bytes], to: Path) 
     return files.write_bytes_if_changed(path, content)
 
 
-def format_files(result: Mapping[str, Any]) -> str:
+def format_fetched_files(result: Mapping[str, Any]) -> str:
     """Return what was fetched in one sentence."""
     files, left_out = result["files"], result["left_out"]
     size = sum(file["bytes"] for file in files)

@@ -23,7 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
 RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 PART = {run_labels.PART: "gpu-burn"}
@@ -84,29 +86,29 @@ class GpuBurnSpec:
         }
 
 
-def run(client: Client, burn: GpuBurnSpec, say: Say) -> list[dict[str, Any]]:
+def burn_in_all_gpus(client: Client, burn: GpuBurnSpec, say: Say) -> list[dict[str, Any]]:
     """Burn in all GPUs; return node, product, GPU and result of each. Nothing is left.
 
     Raises InputError without a GPU or an image, WaitTimeout naming the nodes that have not ended.
     """
-    nodes = gpu_nodes(client)
-    real = [node for node in nodes if not is_simulated(node)]
+    nodes = nodes_with_gpus(client)
+    real = [node for node in nodes if not has_simulated_gpus(node)]
     if real and not burn.image:
         names = formats.format_list(node["metadata"]["name"] for node in real)
         raise InputError(f"gpu_operator_burn_image is not set, and {names} have GPUs that are not simulated")
     logs: dict[str, str] = {}
     if real:
-        delete_jobs(client, burn)  # of an interrupted session
+        delete_burn_in_jobs(client, burn)  # of an interrupted session
         try:
             for number, node in enumerate(real):
                 client.create(burn.manifest(number, node["metadata"]["name"], advertised_gpu_count(node)))
             logs = _wait_for_job_logs(client, burn, len(real), say)
         finally:
-            delete_jobs(client, burn)
-    return [row for node in nodes for row in gpu_rows(node, logs.get(node["metadata"]["name"], ""))]
+            delete_burn_in_jobs(client, burn)
+    return [row for node in nodes for row in burn_in_results_of_node(node, logs.get(node["metadata"]["name"], ""))]
 
 
-def gpu_nodes(client: Client) -> list[dict[str, Any]]:
+def nodes_with_gpus(client: Client) -> list[dict[str, Any]]:
     """Return the nodes with GPUs, by name. Raises InputError if there are none."""
     nodes = [node for node in client.list(client.kind("v1", "Node"))[0] if advertised_gpu_count(node)]
     if not nodes:
@@ -119,7 +121,7 @@ def advertised_gpu_count(node: Mapping[str, Any]) -> int:
     return int(parse_kube_quantity(field_at_path(node, "status.allocatable", {}).get(RESOURCE, "0")))
 
 
-def is_simulated(node: Mapping[str, Any]) -> bool:
+def has_simulated_gpus(node: Mapping[str, Any]) -> bool:
     """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
     marked = any(
         label_value(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR)
@@ -127,12 +129,12 @@ def is_simulated(node: Mapping[str, Any]) -> bool:
     return marked or label_value(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
 
 
-def gpu_rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
+def burn_in_results_of_node(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
     """Return the result of each GPU of a node. log: what the program has printed there."""
     result_by_gpu = {int(match["gpu"]): match["result"].lower() for match in _RESULT.finditer(log)}
     # With time-slicing, the label has the number of devices.
     number = int(label_value(node, COUNT) or advertised_gpu_count(node))
-    otherwise = SIMULATED if is_simulated(node) else MISSING
+    otherwise = SIMULATED if has_simulated_gpus(node) else MISSING
     same = {"node": str(node["metadata"]["name"]), "product": label_value(node, PRODUCT)}
     return [
         {**same, "gpu": gpu, "result": result_by_gpu.get(gpu, otherwise)}
@@ -140,14 +142,14 @@ def gpu_rows(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
     ]
 
 
-def check_results(rows: Sequence[Mapping[str, Any]]) -> None:
+def refuse_failed_gpus(rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise ProcessError naming the GPUs that did not pass."""
     bad = [f"{row['node']} GPU {row['gpu']}: {row['result']}" for row in rows if row["result"] in (FAULTY, MISSING)]
     if bad:
         raise ProcessError(f"burn-in: {len(bad)} of {formats.format_count(len(rows), 'GPU')} failed: {'; '.join(bad)}")
 
 
-def format_summary(rows: Sequence[Mapping[str, Any]], seconds: int) -> str:
+def format_burn_in_summary(rows: Sequence[Mapping[str, Any]], seconds: int) -> str:
     """Return the result in one sentence."""
     number = sum(row["result"] == SIMULATED for row in rows)
     burnt = f"{formats.format_count(len(rows) - number, 'GPU')} burnt in for {seconds} s" if number < len(rows) else ""
@@ -164,7 +166,7 @@ def _wait_for_job_logs(client: Client, burn: GpuBurnSpec, number: int, say: Say)
         ended = [pod for pod in pods if field_at_path(pod, "status.phase") in ("Succeeded", "Failed")]
         if len(ended) >= number:
             return {pod["spec"]["nodeName"]: _read_pod_log(client, pod) for pod in ended}, ""
-        others = [f"{pod['metadata']['name']} ({why_waiting(pod)})" for pod in pods if pod not in ended]
+        others = [f"{pod['metadata']['name']} ({why_pod_waits_or_ended(pod)})" for pod in pods if pod not in ended]
         return (
             None,
             f"burn-in ended on {len(ended)} of {formats.format_count(number, 'node')};"
@@ -182,7 +184,7 @@ def _read_pod_log(client: Client, pod: Mapping[str, Any]) -> str:
     return client.text(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log", {"tailLines": 200})
 
 
-def delete_jobs(client: Client, burn: GpuBurnSpec) -> None:
+def delete_burn_in_jobs(client: Client, burn: GpuBurnSpec) -> None:
     """Delete the Jobs and wait until their pods are gone. Raises WaitTimeout."""
     jobs, pods = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
     for job in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:

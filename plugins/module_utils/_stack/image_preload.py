@@ -25,9 +25,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
     node_allocatable_amount,
-    why_waiting,
+    why_pod_waits_or_ended,
 )
 
 PART = {run_labels.PART: "image-preload"}
@@ -109,7 +109,7 @@ class ImagePreloadSpec:
         }
 
 
-def run(client: Client, wanted: ImagePreloadSpec, say: Say) -> list[dict[str, Any]]:
+def preload_image_on_nodes(client: Client, wanted: ImagePreloadSpec, say: Say) -> list[dict[str, Any]]:
     """Pull the image on all nodes; return node, seconds and whether it was there, by node. Nothing is left.
 
     Raises InputError if no node matches, WaitTimeout naming the nodes that lack the image.
@@ -180,9 +180,11 @@ def _wait_for_image_pulls(client: Client, wanted: ImagePreloadSpec, say: Say) ->
             return _image_pull_results(client, wanted, done), ""
         for pod in pods:
             if (reason := _container_waiting_reason(pod)) in _TERMINAL_REASONS:
-                raise InputError(f"image_preload: {wanted.image}: {why_waiting(pod) or reason}")
+                raise InputError(f"image_preload: {wanted.image}: {why_pod_waits_or_ended(pod) or reason}")
         lacking = [
-            f"{field_at_path(pod, 'spec.nodeName', '?')} ({why_waiting(pod)})" for pod in pods if pod not in done
+            f"{field_at_path(pod, 'spec.nodeName', '?')} ({why_pod_waits_or_ended(pod)})"
+            for pod in pods
+            if pod not in done
         ]
         return None, f"{wanted.image}: on {len(done)} of {number} nodes; {formats.format_list(lacking, _SOME)}"
 

@@ -120,7 +120,9 @@ def instance_type(machine_set: Mapping[str, Any]) -> str:
     return str(value.get(provider.instance_type, ""))
 
 
-def choose_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def choose_or_derive_machine_set(
+    sets: Sequence[dict[str, Any]], spec: MachineSetSpec
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return the existing set that matches ``spec``, or None, and the desired set.
 
     Only the number of replicas of an existing set changes. Raises InputError if it does not match.
@@ -131,10 +133,10 @@ def choose_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> tuple[di
         wanted = copy.deepcopy(existing)
         wanted["spec"]["replicas"] = spec.replicas
         return existing, wanted
-    return None, derive_set(_choose_base_set(sets, spec), spec)
+    return None, derive_machine_set(_choose_base_set(sets, spec), spec)
 
 
-def size_set(
+def size_machine_set_for_users(
     sets: Sequence[dict[str, Any]], spec: MachineSetSpec, types: Sequence[Mapping[str, Any]]
 ) -> tuple[MachineSetSpec, dict[str, Any]]:
     """Return the spec with the number of machines for its users, and how it was computed (empty without users).
@@ -193,7 +195,7 @@ def _machine_role(machine_set: Mapping[str, Any]) -> str:
     return str((machine_set["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
 
 
-def derive_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
+def derive_machine_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:
     """Return a new set like ``base`` with the name, instance type, taint and disk of ``spec``. Raises InputError."""
     body = copy.deepcopy(dict(base["spec"]))
     labels = body["template"].setdefault("metadata", {}).setdefault("labels", {})

@@ -46,7 +46,7 @@ Fields = TypeVar("Fields")
 COUNTS = ("pods", "reserved_pods", "volumes")
 
 
-def read_fields(of: type[Fields], name: str, values_by_field: Mapping[str, Any] | None) -> Fields | None:
+def read_size_or_demand(of: type[Fields], name: str, values_by_field: Mapping[str, Any] | None) -> Fields | None:
     """Return ``values_by_field`` as NodeSize or UserDemand, None without it. Raises InputError naming ``name``."""
     if values_by_field is None:
         return None
@@ -157,7 +157,7 @@ def size_of_machine_type(name: str, more: Iterable[Mapping[str, Any]] = ()) -> N
             raise InputError(f"node_scaling_machine_types: {dict(entry)} has no name")
         called = str(entry["name"])
         values = {key: value for key, value in entry.items() if key != "name"}
-        size = read_fields(NodeSize, f"machine type {called}", values)
+        size = read_size_or_demand(NodeSize, f"machine type {called}", values)
         if size is not None:
             extra_sizes[called] = size
     if name in extra_sizes:

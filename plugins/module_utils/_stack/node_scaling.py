@@ -29,7 +29,7 @@ FILE = "scaling.json"
 SCHEMA = "scaling/1"
 
 
-def read_snapshot(path: str | Path) -> dict[str, Any]:
+def read_change_records(path: str | Path) -> dict[str, Any]:
     """Return the snapshot; an empty one without a file. Raises DataError if it can't be read."""
     if not Path(path).exists():
         return {"schema": SCHEMA, "sets": [], "namespaces": []}
@@ -38,7 +38,7 @@ def read_snapshot(path: str | Path) -> dict[str, Any]:
 
 def record_change(path: str | Path, where: str, entry: dict[str, Any]) -> None:
     """Add or replace an entry of ``sets`` or ``namespaces``; the state before the first change is kept."""
-    snapshot = read_snapshot(path)
+    snapshot = read_change_records(path)
     others = [change for change in snapshot[where] if change["name"] != entry["name"]]
     earlier = next((change for change in snapshot[where] if change["name"] == entry["name"]), None)
     if earlier is not None:
@@ -46,9 +46,9 @@ def record_change(path: str | Path, where: str, entry: dict[str, Any]) -> None:
     files.write_json(path, {**snapshot, where: [*others, entry]}, SCHEMA)
 
 
-def forget_change(path: str | Path, where: str, name: str) -> None:
+def remove_change_record(path: str | Path, where: str, name: str) -> None:
     """Remove an entry that was restored."""
-    snapshot = read_snapshot(path)
+    snapshot = read_change_records(path)
     files.write_json(
         path, {**snapshot, where: [change for change in snapshot[where] if change["name"] != name]}, SCHEMA
     )
@@ -97,7 +97,7 @@ def dedicate_namespaces(
 
 def restore_namespaces(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
     """Restore the annotations that dedicate() changed and that still have its values. Safe to repeat."""
-    entries = read_snapshot(path)["namespaces"]
+    entries = read_change_records(path)["namespaces"]
     for entry in entries:
         namespace = _get_namespace(client, entry["name"])
         annotations = ((namespace or {}).get("metadata") or {}).get("annotations") or {}
@@ -108,7 +108,7 @@ def restore_namespaces(client: Client, path: Path, diff: ObjectDiff, check: bool
             continue
         if ours:
             _annotate_namespace(client, entry["name"], ours)
-        forget_change(path, "namespaces", entry["name"])
+        remove_change_record(path, "namespaces", entry["name"])
     return bool(entries)
 
 
@@ -160,8 +160,8 @@ class NodeScaler:
         except InputError as error:
             raise InputError(f"nodes can't be scaled on this cluster: {error}") from error
         sets = self.client.list(kind, NAMESPACE)[0]
-        sizes = [machine_sets.size_set(sets, spec, types) for spec in specs]
-        planned = [(*machine_sets.choose_set(sets, spec), sizing) for spec, sizing in sizes]
+        sizes = [machine_sets.size_machine_set_for_users(sets, spec, types) for spec in specs]
+        planned = [(*machine_sets.choose_or_derive_machine_set(sets, spec), sizing) for spec, sizing in sizes]
         names = [wanted["metadata"]["name"] for _existing, wanted, _sizing in planned]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -259,7 +259,7 @@ class NodeScaler:
 
         Safe to repeat. timeout: in seconds. Raises WaitTimeout if machines of a set that we created still exist.
         """
-        entries = read_snapshot(self.path)["sets"]
+        entries = read_change_records(self.path)["sets"]
         left: list[str] = []
         for entry in entries:
             name = entry["name"]
@@ -274,7 +274,7 @@ class NodeScaler:
             elif existing is not None and existing["spec"].get("replicas") != entry["before"]:
                 left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
             if not check:
-                forget_change(self.path, "sets", name)
+                remove_change_record(self.path, "sets", name)
         return {"changed": bool(entries), "names": [entry["name"] for entry in entries], "left": left}
 
     def _delete(self, existing: dict[str, Any], timeout: float, check: bool) -> None:

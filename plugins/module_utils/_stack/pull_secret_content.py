@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
@@ -27,7 +27,7 @@ def parse_registry_credentials(text: str, what: str) -> dict[str, Any]:
     return credentials
 
 
-def missing_registries(text: str, wanted: Mapping[str, Any]) -> list[str]:
+def registries_without_credentials(text: str, wanted: Mapping[str, Any]) -> list[str]:
     """Return the registries of ``wanted`` that ``text`` lacks. Raises InputError if it has others for one of them."""
     known = parse_registry_credentials(text, "the pull secret of the cluster")
     for name, value in wanted.items():
@@ -41,7 +41,7 @@ def missing_registries(text: str, wanted: Mapping[str, Any]) -> list[str]:
 
 def merge_registry_credentials(text: str, wanted: Mapping[str, Any]) -> str:
     """Return ``text`` with the credentials that it lacks. Raises InputError as added() does."""
-    names = missing_registries(text, wanted)
+    names = registries_without_credentials(text, wanted)
     if not names:
         return text
     place = _start_of_auths(text)

@@ -40,7 +40,7 @@ POOL_VERSION, POOL_KIND = "machineconfiguration.openshift.io/v1", "MachineConfig
 _POLL_INTERVAL = 5.0
 
 
-def refuse_unable_pools(client: Client) -> None:
+def refuse_pools_that_cannot_change(client: Client) -> None:
     """Raise ProcessError if a pool could not take over a change, InputError on a cluster without pools."""
     for pool in _list_machine_config_pools(client):
         _refuse_degraded(pool)
@@ -111,7 +111,7 @@ OLDER = {DIGEST: ("operator.openshift.io/v1alpha1", "ImageContentSourcePolicy", 
 MirrorKinds = Mapping[str, tuple[str, str, str]]
 
 
-def mirror_kinds(client: Client) -> MirrorKinds:
+def kinds_of_image_mirrors(client: Client) -> MirrorKinds:
     """Return the kinds that the cluster uses. Raises InputError if it has none.
 
     While policies exist, releases of the transition refuse mirror sets: a policy joins the others.
@@ -175,14 +175,14 @@ class RegistryAccess:
         Returns whether anything changes. Everything is checked before the first change. Raises InputError,
         OwnershipError, ProcessError, WaitTimeout.
         """
-        refuse_unable_pools(self.client)
+        refuse_pools_that_cannot_change(self.client)
         inventory = self._read()
         wanted = (
             pull_secret_content.parse_registry_credentials(credentials, "the pull secret for the registry")
             if credentials
             else {}
         )
-        sets = mirror_manifests(mirrors, self.run_id, mirror_kinds(self.client)) if mirrors else []
+        sets = mirror_manifests(mirrors, self.run_id, kinds_of_image_mirrors(self.client)) if mirrors else []
         missing = [mirror_set for mirror_set in sets if not self._is_there(mirror_set)]
         secret, text = self._secret() if wanted else ({}, "")
         result = pull_secret_content.merge_registry_credentials(text, wanted) if wanted else ""
@@ -191,7 +191,7 @@ class RegistryAccess:
             return changes
         if result != text:
             inventory["secret"] = _pull_secret_change_record(
-                inventory.get("secret"), text, result, pull_secret_content.missing_registries(text, wanted)
+                inventory.get("secret"), text, result, pull_secret_content.registries_without_credentials(text, wanted)
             )
         known = [mirror["manifest"] for mirror in inventory["mirrors"]]
         inventory["mirrors"] += [{"manifest": manifest} for manifest in missing if manifest not in known]

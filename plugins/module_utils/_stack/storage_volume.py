@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
@@ -87,7 +87,7 @@ def find_claim(client: Client, namespace: str, name: str) -> dict[str, Any] | No
     return client.get(client.kind("v1", "PersistentVolumeClaim"), name, namespace)
 
 
-def check_claim(claim: Mapping[str, Any], wanted: VolumeClaim) -> None:
+def check_claim_fits_request(claim: Mapping[str, Any], wanted: VolumeClaim) -> None:
     """Raise InputError for a claim that is smaller than asked for, has other access modes, or is being deleted."""
     where = f"claim {wanted.namespace}/{wanted.name}"
     if claim["metadata"].get("deletionTimestamp"):
@@ -117,7 +117,7 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     }
 
 
-def missing_sources(claim: Mapping[str, Any] | None, sources: Iterable[StorageSource]) -> list[StorageSource]:
+def sources_missing_in_volume(claim: Mapping[str, Any] | None, sources: Iterable[StorageSource]) -> list[StorageSource]:
     """Return the sources that the volume of a claim does not hold, as its labels and annotation say."""
     there = recorded_content(claim)
     return [source for source in sources if there.get(source.name, {}).get("key") != source.key]
@@ -238,7 +238,7 @@ def run_download(client: Client, spec: DownloadSpec, sources: list[StorageSource
     Raises AccessError with the reason if something could not be downloaded, and the errors of volume_job.run().
     """
     number = len(sources)
-    events = volume_job.run_job(
+    events = volume_job.run_volume_job(
         client, spec.job(sources), say, lambda log_events: _format_download_progress(log_events, number)
     )
     records = [event for event in events if event["event"] == "source"]
@@ -286,8 +286,8 @@ def ensure_volume(
         )
     there = find_claim(client, volume.namespace, volume.name)
     if there is not None:
-        check_claim(there, volume)
-    lacking = missing_sources(there, sources)
+        check_claim_fits_request(there, volume)
+    lacking = sources_missing_in_volume(there, sources)
     wanted = sources if verify else lacking
     result: dict[str, Any] = {"changed": bool(there is None or lacking), "claim": volume.name}
     if volume.simulated and (check or there is not None):

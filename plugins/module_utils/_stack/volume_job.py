@@ -16,11 +16,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
 Event = dict[str, Any]
 
@@ -69,9 +71,9 @@ def object_name(beginning: str, claim: str, run_id: str) -> str:
     return f"{beginning}-{claim}-{run_id}"[:63].rstrip("-.")
 
 
-def job_manifests(job: VolumeJob) -> list[dict[str, Any]]:
+def volume_job_manifests(job: VolumeJob) -> list[dict[str, Any]]:
     """Return the Secret (if there are credentials), the ConfigMap and the Job, in the order of their creation."""
-    secret = empty_secret(job)
+    secret = secret_without_credentials(job)
     meta = secret["metadata"]
     data = {_PROGRAM: job.script, "specification.json": json.dumps(job.specification, indent=1), **job.files}
     secrets = {name: value for name, value in job.credentials.items() if value}
@@ -83,7 +85,7 @@ def job_manifests(job: VolumeJob) -> list[dict[str, Any]]:
     return manifests
 
 
-def empty_secret(job: VolumeJob) -> dict[str, Any]:
+def secret_without_credentials(job: VolumeJob) -> dict[str, Any]:
     """Return the Secret without the credentials, as a run records it."""
     meta = {"name": job.name, "namespace": job.namespace, "labels": {run_labels.RUN: job.run_id, **PART}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
@@ -125,7 +127,7 @@ def _job_manifest(job: VolumeJob, secrets: bool) -> dict[str, Any]:
     return {"backoffLimit": 0, "activeDeadlineSeconds": int(job.timeout) + _LONGER, "template": template}
 
 
-def run_job(
+def run_volume_job(
     client: Client, job: VolumeJob, say: Say, progress: Callable[[list[Event]], str] | None = None
 ) -> list[Event]:
     """Run the job; return what its program printed. The objects, and with them the credentials, are gone afterwards.
@@ -133,17 +135,17 @@ def run_job(
     progress: what to show of the events so far; without it, the log is read at the end only.
     Raises AccessError with the reason if the job failed, WaitTimeout after ``job.timeout`` seconds.
     """
-    objects = job_manifests(job)
-    remove_job(client, job)  # of an interrupted session
+    objects = volume_job_manifests(job)
+    remove_volume_job(client, job)  # of an interrupted session
     try:
         for manifest in objects:
             client.create(manifest)
         return _wait_for_job_events(client, job, say, progress)
     finally:
-        remove_job(client, job)
+        remove_volume_job(client, job)
 
 
-def remove_job(client: Client, job: VolumeJob) -> None:
+def remove_volume_job(client: Client, job: VolumeJob) -> None:
     """Delete the objects of a job, and wait until they are gone. Raises WaitTimeout."""
     kinds = [client.kind("batch/v1", "Job"), client.kind("v1", "ConfigMap"), client.kind("v1", "Secret")]
     for kind in kinds:
@@ -164,7 +166,7 @@ def _wait_for_job_events(
     def look() -> tuple[list[Event] | None, str]:
         there = client.get(job_kind, job.name, job.namespace)
         pods = client.list(pod_kind, job.namespace, f"job-name={job.name}")[0]
-        state = "; ".join(why_waiting(pod) for pod in pods) or "its pod does not exist yet"
+        state = "; ".join(why_pod_waits_or_ended(pod) for pod in pods) or "its pod does not exist yet"
         complete, failed = is_condition_true(there, "Complete"), there is None or is_condition_true(there, "Failed")
         log = _read_newest_pod_log(client, job, pods) if complete or failed or progress else ""
         events = _parse_log_events(log)

@@ -22,7 +22,7 @@ from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     SeatrialError,
-    readable_message,
+    shorten_error_message,
 )
 
 
@@ -46,10 +46,10 @@ def ansible_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise BadInput(readable_message(error), result={"error": error.error_kind}) from error
+        raise BadInput(shorten_error_message(error), result={"error": error.error_kind}) from error
     except SeatrialError as error:
         # Without the cause, whose message Ansible would add.
-        raise AnsibleActionFail(readable_message(error), result={"error": error.error_kind}) from None
+        raise AnsibleActionFail(shorten_error_message(error), result={"error": error.error_kind}) from None
 
 
 class SeatrialAction(ActionBase):
@@ -82,7 +82,7 @@ def configured_remote_tmp(action: ActionBase) -> tuple[str, str]:
     if action._connection.transport != "local" or action._connection.become:
         return "", ""
     folder = os.path.expanduser(action.get_shell_option("remote_tmp", default="~/.ansible/tmp"))
-    return folder, why_unusable(folder)
+    return folder, why_folder_is_unusable(folder)
 
 
 def replacement_remote_tmp(action: ActionBase, extra: Mapping[str, Any]) -> str | None:
@@ -98,7 +98,7 @@ def replacement_remote_tmp(action: ActionBase, extra: Mapping[str, Any]) -> str 
     return str(constants.DEFAULT_LOCAL_TMP) if why else None
 
 
-def why_unusable(folder: str) -> str:
+def why_folder_is_unusable(folder: str) -> str:
     """Return why no folder can be created in ``folder``, an empty string if one can."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

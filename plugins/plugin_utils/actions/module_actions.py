@@ -177,7 +177,7 @@ def show_appended_lines(path: str | None, show: Callable[[str], None]) -> Iterat
         yield
     except BaseException:
         # Ctrl-C or the task's timeout reached only this process: pass it on to the module.
-        end_group()
+        terminate_process_group()
         raise
     finally:
         over.set()
@@ -190,7 +190,7 @@ def _show_lines_until_over(path: str | None, show: Callable[[str], None], over: 
     while not over.wait(INTERVAL):
         if os.getppid() != parent:
             # The main process has exited: only this thread can end the module now.
-            end_group()
+            terminate_process_group()
             return
         for line in tail.lines():
             show(line)
@@ -198,7 +198,7 @@ def _show_lines_until_over(path: str | None, show: Callable[[str], None], over: 
         show(line)
 
 
-def end_group() -> None:
+def terminate_process_group() -> None:
     """Send SIGTERM to the other processes of our group: the module and its children.
 
     Each of Ansible's workers leads a process group. A process that does not lead its group sends nothing.

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
 
 from .action_base import ansible_errors
-from .module_actions import InPlaceAction, end_group
+from .module_actions import InPlaceAction, terminate_process_group
 
 #: Seconds between two looks at what the members say.
 INTERVAL = 0.2
@@ -245,7 +245,7 @@ class SideBySideAction(InPlaceAction):
 
             def look() -> None:
                 if os.getppid() != parent:
-                    end_group()  # ansible-playbook was killed
+                    terminate_process_group()  # ansible-playbook was killed
                 for line in (line for tail in tails for line in tail.lines()):
                     Display().display(line, stderr=True)
 
@@ -259,7 +259,7 @@ class SideBySideAction(InPlaceAction):
             try:
                 outcomes = run_members(members, call, look, say)
             except BaseException:
-                end_group()
+                terminate_process_group()
                 raise
         for member in members:
             if outcomes[member.name].state != PASSED:
@@ -284,4 +284,4 @@ def _write_failure_file(member: ParallelCall, message: str) -> None:
     """Write FAILURE into the directory of the role call that the member belongs to, if it has one."""
     path = member.arguments.get("step_dir")
     if path and Path(path).is_dir():
-        role_call_record.add_failure(Path(path), f"{member.name}: {message}")
+        role_call_record.add_line_to_failure_file(Path(path), f"{member.name}: {message}")

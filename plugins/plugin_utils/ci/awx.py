@@ -61,8 +61,10 @@ def project_survey_spec(
 
 def presets_by_name(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets that the project can use, by name. loader: Ansible's."""
-    known = {**preset_definitions.installed_presets(role, variables, loader), **variables}
-    return dict(preset_definitions.definitions_by_name(preset_definitions.presets_of_project(known, role.project)))
+    known = {**preset_definitions.presets_of_collections(role, variables, loader), **variables}
+    return dict(
+        preset_definitions.definitions_of_used_presets(preset_definitions.presets_of_project(known, role.project))
+    )
 
 
 def _preset_question(presets: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def load_engine_definitions(folder: Path) -> dict[str, dict[str, Any]]:
     return engines
 
 
-def detect(engines: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> str:
+def detect_ci_engine(engines: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> str:
     """Return the name of the first engine whose variables are set, or of the one that needs none."""
     for name, engine in engines.items():
         wanted = engine.get("detect") or {}
@@ -84,7 +84,7 @@ def read_current_job(
         raise InputError(
             f"ci_engine: '{name}' is unknown{suggest_similar_name(name, engines)}; known: {', '.join(engines)}"
         )
-    chosen = name or detect(engines, environ)
+    chosen = name or detect_ci_engine(engines, environ)
     values = {key: value for key, value in known.items() if value}
     for field in FIELDS:
         field_value = values.get(field) or _first_resolvable_text(

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
@@ -33,9 +33,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_permissions import OutsideSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
-    preset_names,
+    parse_preset_names,
     presets_with_extended,
     suggest_preset,
 )
@@ -90,7 +90,7 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     """Return the request of a job: its own, changed by directives. Raises InputError for what may not be asked for."""
     project, arguments = _project_and_test_arguments(asked, own, offer)
     where = asked.origins.get("test", "/test")
-    wanted = preset_names(arguments)
+    wanted = parse_preset_names(arguments)
     for name in wanted:
         _check_preset(name, project, offer, where)
     presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
@@ -117,7 +117,7 @@ def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, con
     effective = context.effective(context.request())
     attempts = schedule_keywords.most_attempts(effective)
     why = f"{attempts} attempts at points" if attempts > MOST_ATTEMPTS else ""
-    if why := why or point_loads.heavy_load(context.role.folder, effective.measured, context.render):
+    if why := why or point_loads.first_heavy_load(context.role.folder, effective.measured, context.render):
         where = asked.origins.get("test") or next(iter(asked.origins.values()))
         raise InputError(
             f"{where}: the run would be heavy: {why}; ask for less, or for a heavy preset that ci_presets names"
@@ -174,7 +174,7 @@ def _presets_selecting_cluster(asked: Directives, offer: CiOffer) -> list[str]:
         raise InputError(
             f"{asked.origins['cluster']}: there is no cluster '{asked.cluster}'{near}; ci_clusters names: {known}"
         )
-    return preset_names(offer.clusters[asked.cluster])
+    return parse_preset_names(offer.clusters[asked.cluster])
 
 
 def help_text(offer: CiOffer, own: CiRequest, test: str) -> str:
@@ -234,7 +234,7 @@ def read_request(
         )
     asked = pull_request_directives.parse_directives(texts, job.test)
     offer = _allowed_requests_from_params(params, variables)
-    own = CiRequest(params["project"], preset_names(params["presets"]))
+    own = CiRequest(params["project"], parse_preset_names(params["presets"]))
     if asked.help and pull and pull.trigger:
         return {**_format_module_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
     if pull and pull.trigger and not texts:
@@ -294,7 +294,7 @@ def _allowed_requests_from_params(params: Mapping[str, Any], variables: Mapping[
     catalogue = settings_catalogue.load_catalogue(ROOT)
     return CiOffer(
         projects_with_playbook(ROOT / "playbooks"),
-        lambda project: preset_definitions.definitions_by_name(
+        lambda project: preset_definitions.definitions_of_used_presets(
             preset_definitions.presets_of_project(variables, project)
         ),
         outside_permissions.load_role_declarations(ROOT).permitting(params["variables"], catalogue),

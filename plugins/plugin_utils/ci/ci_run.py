@@ -28,9 +28,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, nearest_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    suggest_nearest_file,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import VERDICT
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
@@ -44,7 +48,7 @@ FULL_NAME = "perfscale.seatrial."
 _OPENS_RUN, _COMPARES = "import_playbook: _project.yml", "compare.yml"
 
 
-def check_playbook(playbook: str) -> None:
+def check_playbook_has_verdict(playbook: str) -> None:
     """Raise InputError for a playbook of this collection that has no verdict, and for a path that leads to nothing.
 
     What a playbook of somebody else does is seen only when it has run.
@@ -53,7 +57,7 @@ def check_playbook(playbook: str) -> None:
     path = PLAYBOOKS / f"{playbook.removeprefix(FULL_NAME)}.yml" if named else Path(playbook)
     if not path.is_file():
         if "/" in playbook:
-            raise InputError(f"there is no playbook {playbook}{nearest_file(path)}")
+            raise InputError(f"there is no playbook {playbook}{suggest_nearest_file(path)}")
         return
     if path.resolve().parent != PLAYBOOKS.resolve() or path.name == _COMPARES:
         return
@@ -128,7 +132,7 @@ def verdict_and_exit_status(outcome: PlaybookOutcome) -> tuple[str, int, str]:
     status = int(verdict["exit_status"])
     if status == 0 and outcome.code != 0:
         return overall_verdict.ERROR, ERROR, f"verdict {verdict['verdict']}, but the run failed: {failure}"
-    reasons = overall_verdict.reasons(verdict) or verdict.get("answer") or []
+    reasons = overall_verdict.reasons_of_verdict(verdict) or verdict.get("answer") or []
     return verdict["verdict"], status, reasons[0] if reasons else "no figure of the run is worse"
 
 
@@ -275,7 +279,7 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     namespace = parser.parse_args(arguments)
     try:
         if namespace.timeout is not None:
-            namespace.timeout = formats.parse_value(_space_before_duration_unit(namespace.timeout), "s")
+            namespace.timeout = formats.parse_number_with_unit(_space_before_duration_unit(namespace.timeout), "s")
     except InputError as error:
         raise InputError(f"--timeout: {error}") from error
     if namespace.timeout is not None and namespace.timeout <= 0:
@@ -308,7 +312,7 @@ def main(arguments: Sequence[str]) -> int:
         check_junit_file(target)
         writable = True
         namespace = parse_command_line(arguments)
-        check_playbook(namespace.playbook)
+        check_playbook_has_verdict(namespace.playbook)
         outcome = run_ansible_playbook([namespace.playbook, *namespace.arguments], namespace.timeout)
     except InputError as error:
         outcome = PlaybookOutcome(ERROR, time.time(), error=str(error))

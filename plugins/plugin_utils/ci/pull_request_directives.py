@@ -69,7 +69,7 @@ def is_comment_for_test(content: str, test: str, by_help: bool = True) -> bool:
     )
 
 
-def present(content: str) -> bool:
+def has_directives(content: str) -> bool:
     """Return whether a text has any directive, also one that parse() would refuse."""
     return next(_directive_lines(content), None) is not None
 
@@ -301,7 +301,7 @@ def texts_of_permitted_authors(
     texts = []
     if pull.body and requesters.includes(pull.body):
         texts.append(TextWithDirectives(f"the text of {pull.body.author}", pull.body.content))
-    elif pull.body and present(pull.body.content):
+    elif pull.body and has_directives(pull.body.content):
         notes.append(f"the text of {pull.body.who} is ignored: ci_associations and ci_users name who may ask")
     if permitted:
         texts.append(TextWithDirectives(f"the comment of {permitted[-1].author}", permitted[-1].content, comment=True))

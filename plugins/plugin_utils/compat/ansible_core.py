@@ -37,7 +37,7 @@ def is_template_text(text: str) -> bool:
     return not hasattr(text, "__UNSAFE__")
 
 
-def as_template(text: str) -> str:
+def mark_as_template(text: str) -> str:
     """Return a text that Ansible renders."""
     return template.trust_as_template(text) if HAS_TAGS else text
 
@@ -72,7 +72,7 @@ class TaskOutcome(NamedTuple):
     exception: Any
 
 
-def task_outcome(result: Any) -> TaskOutcome:
+def task_and_result_of_callback(result: Any) -> TaskOutcome:
     """Return task and result of what a callback gets. The older versions have them under other names."""
     if hasattr(result, "task"):
         return TaskOutcome(result.task, result.result, result.exception)

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ROOT
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_settings import SIGNATURE_FILES
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_setting_checks import SIGNATURE_FILES
 
 from . import held_resources, resumed_extra_vars, run_directory, run_record
 
@@ -71,12 +71,12 @@ def close_session(
     failures: those that tasks reported. fail_on: verdicts that fail the run. began: when the session began, seconds
     since the epoch. repeat: whether a session that only gives back fails if the run did.
     """
-    verdict = run_directory.read_optional(directory / "verdict.json")
-    judged = verdict_failure(verdict, fail_on)
+    verdict = run_directory.read_document_if_exists(directory / "verdict.json")
+    judged = why_verdict_fails_run(verdict, fail_on)
     session_failures = list(failures) or ([judged] if judged else [])
-    split = time_split(time.time() - began, run_directory.sum_seconds_by_category(directory, began))
-    clusters = run_directory.read_optional(directory / "cluster.yml").get("clusters") or {}
-    lease = run_directory.read_optional(directory / "lease.yml")
+    split = seconds_by_category(time.time() - began, run_directory.sum_seconds_by_category(directory, began))
+    clusters = run_directory.read_document_if_exists(directory / "cluster.yml").get("clusters") or {}
+    lease = run_directory.read_document_if_exists(directory / "lease.yml")
 
     def edit(record: dict[str, Any]) -> None:
         run_record.end_running(record["phases"], "passed")
@@ -89,10 +89,10 @@ def close_session(
         for session in record.get("sessions", [])[-1:]:
             session["ended"] = record["ended"]
         record["status"] = overall_run_status(record, session_failures)
-        resumed_extra_vars.note_result(record, session_failures, directory)
+        resumed_extra_vars.record_whether_extra_vars_stay(record, session_failures, directory)
 
     record = run_record.update_record(directory, edit)
-    everything = all_failures(record, session_failures)
+    everything = failures_of_all_sessions(record, session_failures)
     if everything:
         files.replace_text(directory / "FAILURES", visible_text("\n".join(everything)) + "\n")
     else:
@@ -100,9 +100,9 @@ def close_session(
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     if not record["held"]:
         disk_reserve.free_reserved_space(directory)
-    warnings = write_verdict.rewrite_texts(directory, failure_signature_paths(directory))
+    warnings = write_verdict.rewrite_texts_of_verdict(directory, failure_signature_paths(directory))
     # The verdict of an earlier session does not fail one that only gives back or exports.
-    failed = bool(failures) or bool(judged and judged_now(record))
+    failed = bool(failures) or bool(judged and wrote_verdict_in_last_session(record))
     if repeat and not failed and record["status"] != "passed":
         first = "".join(f": {failure}" for failure in everything[:1])
         session_failures, failed = (
@@ -114,12 +114,12 @@ def close_session(
 
 def failure_signature_paths(directory: Path) -> list[str]:
     """Return the files of signatures of failures of a run: ours, and those of its settings."""
-    own = run_directory.read_optional(directory / "settings.yml").get(SIGNATURE_FILES) or []
+    own = run_directory.read_document_if_exists(directory / "settings.yml").get(SIGNATURE_FILES) or []
     paths = own if isinstance(own, list) else [own]
     return [str(SIGNATURES), *(os.path.realpath(os.path.expanduser(str(path))) for path in paths)]
 
 
-def workflow_stats(directory: Path, closed: ClosedSession) -> dict[str, Any]:
+def results_for_later_jobs(directory: Path, closed: ClosedSession) -> dict[str, Any]:
     """Return what the session hands on to later jobs of a workflow. No key is a setting of a later run."""
     headline = closed.verdict.get("headline") or []
     figures = {figure["name"]: {key: figure.get(key) for key in ("value", "unit", "simulated")} for figure in headline}
@@ -139,14 +139,14 @@ def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> boo
     return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept
 
 
-def verdict_failure(verdict: Mapping[str, Any], fail_on: Collection[str]) -> str | None:
+def why_verdict_fails_run(verdict: Mapping[str, Any], fail_on: Collection[str]) -> str | None:
     """Return why the verdict fails the run, None when it does not."""
     if verdict.get("verdict") not in fail_on:
         return None
-    return f"verdict {verdict['verdict']}: " + "; ".join(overall_verdict.reasons(verdict))
+    return f"verdict {verdict['verdict']}: " + "; ".join(overall_verdict.reasons_of_verdict(verdict))
 
 
-def judged_now(record: Mapping[str, Any]) -> bool:
+def wrote_verdict_in_last_session(record: Mapping[str, Any]) -> bool:
     """Return whether the last session wrote the report, and with it the verdict."""
     session: dict[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
     return record["phases"].get("report", {}).get("started", "") >= session.get("started", "")
@@ -160,7 +160,7 @@ def overall_run_status(record: Mapping[str, Any], failures: Sequence[str]) -> st
     return "interrupted" if "interrupted" in states else "passed"
 
 
-def all_failures(record: Mapping[str, Any], failures: Sequence[str]) -> list[str]:
+def failures_of_all_sessions(record: Mapping[str, Any], failures: Sequence[str]) -> list[str]:
     """Return the failures of all sessions, each once, in the order of the phases; ``failures`` are the last ones."""
     earlier = [
         phase["error"] for phase in record["phases"].values() if phase["status"] == "failed" and phase.get("error")
@@ -176,7 +176,7 @@ def format_finished_line(record: Mapping[str, Any]) -> str:
     return f"{record['ended']} {record['project']} {record['id']} {record['status']} after {seconds:.0f} s"
 
 
-def time_split(total: float, timings: Mapping[str, float]) -> dict[str, float]:
+def seconds_by_category(total: float, timings: Mapping[str, float]) -> dict[str, float]:
     """Return seconds by category, ``ansible`` for the rest, and ``total``."""
     known = {name: round(timings[name], 1) for name in CATEGORIES if timings.get(name)}
     return {**known, "ansible": round(max(total - sum(timings.values()), 0.0), 1), "total": round(total, 1)}
@@ -217,13 +217,13 @@ def summary_lines(
             text.append(f"  where     {_describe_cluster(host, cluster)}")
     text.append(f"  phases    {_format_phases_by_status(record['phases'])}")
     for figure in verdict.get("headline") or []:
-        text.append(f"  {figure_line(figure)}")
+        text.append(f"  {headline_figure_line(figure)}")
     if verdict:
         # A verdict that fails the run is among the failures, with its reasons.
         text += _verdict_lines(
             verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures)
         )
-    for finding in explain_failures.read_findings(directory)[: overall_verdict.FINDINGS]:
+    for finding in explain_failures.read_findings_of_run(directory)[: overall_verdict.FINDINGS]:
         text += [f"  cause     {overall_verdict.finding_line(finding)}", f"            {finding['remedy']}"]
     text.append(f"  time      {time_split_line(record['split'])}")
     report = directory / "report" / "index.html"
@@ -308,18 +308,18 @@ def _describe_cluster(host: str, cluster: Mapping[str, Any]) -> str:
 def _verdict_lines(verdict: Mapping[str, Any], explain: bool) -> list[str]:
     """Return the lines of the verdict: its result, why, and which past runs it was compared with."""
     text = [f"  verdict   {verdict['verdict'].upper()} ({overall_verdict.comparison_basis_text(verdict)})"]
-    why = overall_verdict.explanation(verdict) if explain else []
+    why = overall_verdict.explain_verdict(verdict) if explain else []
     text += [f"  because   {reason}" for reason in why[:REASONS]]
     if len(why) > REASONS:
         text.append(
             f"            {formats.format_count(len(why) - REASONS, 'further reason')} in summary.md and verdict.json"
         )
     if verdict.get("history"):
-        text.append(f"  history   {overall_verdict.history_line(verdict['history'])}")
+        text.append(f"  history   {overall_verdict.summarize_history_use(verdict['history'])}")
     return text
 
 
-def figure_line(figure: Mapping[str, Any]) -> str:
+def headline_figure_line(figure: Mapping[str, Any]) -> str:
     """Return one headline figure: value, unit, n of N, and whether it is simulated."""
     value = figure.get("value")
     unit = str(figure.get("unit") or "")
@@ -334,7 +334,7 @@ def figure_line(figure: Mapping[str, Any]) -> str:
     return f"{'figure':<9} {point}{figure.get('name', '')} {shown}{rest}"
 
 
-def last_words(failures: list[str], directory: Path) -> str:
+def final_message_of_failed_run(failures: list[str], directory: Path) -> str:
     """Return the final message of a failed run: the first failure, and where the others are."""
     more = f"\n{len(failures) - 1} more in {directory / 'FAILURES'}" if len(failures) > 1 else ""
     return failures[0] + more

@@ -17,23 +17,25 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_selection import HOSTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
+    is_where_run_was_opened,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.clusters_of_run import HOSTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ACCESS_SETTINGS,
     AccessSettings,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import (
     absolute_path,
-    is_unreadable,
+    is_kubeconfig_unreadable,
     provider_by_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
-from .run_directory import read_optional
+from .run_directory import read_document_if_exists
 
 #: The record of a lease.
 LEASE = "lease.yml"
@@ -53,8 +55,8 @@ CHOOSE_HOLDINGS = ("cluster_release_named", "cluster_metadata_store", "quads_lea
 
 def is_own_directory(directory: Path) -> bool:
     """Return whether a run directory is where this user opened the run: not copied, moved, or received."""
-    record = read_optional(directory / "run.yml") or {}
-    return is_in_its_place(record, directory) and directory.stat().st_uid == os.getuid()
+    record = read_document_if_exists(directory / "run.yml") or {}
+    return is_where_run_was_opened(record, directory) and directory.stat().st_uid == os.getuid()
 
 
 def refuse_foreign_kubeconfigs(
@@ -104,7 +106,7 @@ def access_of_session(
     """
     own = is_own_directory(Path(run_dir))
     known = variables if own else {"hostvars": variables.get("hostvars"), **extra}
-    return cluster_settings.access_settings(known, extra, template)
+    return cluster_settings.kubeconfig_settings_of_session(known, extra, template)
 
 
 def _refuse_reap(directory: Path, chosen: Iterable[str]) -> None:
@@ -136,11 +138,11 @@ def refuse_foreign_holdings(
         raise InputError(
             f"{directory}: {', '.join(dict.fromkeys(named))}, and this run directory was copied, moved or received, "
             "belongs to another user, or is of an older version: what it names is used only if you name it. If you "
-            f"trust this directory, give {extra_vars_arguments.extra_vars_text(missing)}"
+            f"trust this directory, give {extra_vars_arguments.extra_vars_shell_text(missing)}"
         )
 
 
-def holdings_named(extra: Mapping[str, Any]) -> dict[str, Any]:
+def extra_vars_naming_holdings(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of ``-e`` that name clusters and leases: without them, a later session is refused."""
     return {name: extra[name] for name in (*CLUSTER_NAMES, "quads_lease_id", *CHOOSE_HOLDINGS) if extra.get(name)}
 
@@ -150,16 +152,16 @@ def _recorded_holdings(directory: Path, leases: bool) -> Iterator[tuple[str, str
 
     leases: whether the session acts on a lease even without a record of one.
     """
-    for record in run_cluster_records.read_cluster_records(directory).values():
+    for record in clusters_of_run.read_cluster_records(directory).values():
         provider = provider_by_name(record["provider"])
         if record.get("state") != "released" and not provider.shared:
             setting = "rehearsal_name" if provider.simulated else "cluster_name"
-            yield run_cluster_records.FILE, "cluster", setting, str(record.get("name") or "")
+            yield clusters_of_run.FILE, "cluster", setting, str(record.get("name") or "")
     if (directory / LEASE).exists():  # released or not: its release ends the lease with the id of the run
-        lease = read_optional(directory / LEASE) or {}
+        lease = read_document_if_exists(directory / LEASE) or {}
         yield LEASE, "lease", "quads_lease_id", str(lease.get("lease_id") or "")
     elif leases:
-        record = read_optional(directory / "run.yml") or {}
+        record = read_document_if_exists(directory / "run.yml") or {}
         yield "run.yml", "lease", "quads_lease_id", str(record.get("id") or "")
 
 
@@ -167,7 +169,7 @@ def _chosen_holdings(
     directory: Path, trees: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield file, kind, setting and value of each setting that chooses a cluster or lease of another run."""
-    own_lease = ("", "{{ run_id }}", str((read_optional(directory / "run.yml") or {}).get("id") or ""))
+    own_lease = ("", "{{ run_id }}", str((read_document_if_exists(directory / "run.yml") or {}).get("id") or ""))
     for file, settings in trees:
         for name in CHOOSE_HOLDINGS:
             if settings.get(name):
@@ -179,17 +181,17 @@ def _chosen_holdings(
 
 def _records(directory: Path, context: SettingsContext) -> Iterator[tuple[str, Any]]:
     """Yield the records whose access is not replaced by ``-e``."""
-    for record in run_cluster_records.read_cluster_records(directory).values():
+    for record in clusters_of_run.read_cluster_records(directory).values():
         gone = record.get("state") == "released" and not record.get("objects")
         if gone or not provider_by_name(record["provider"]).shared or not context.extra.get("cluster_kubeconfig"):
-            yield run_cluster_records.FILE, record
+            yield clusters_of_run.FILE, record
 
 
 def _refuse(directory: Path, context: SettingsContext, sources: Iterable[tuple[str, Any]]) -> None:
     named, places = None, [directory]
     for file, values in sources:
         for key, text in _kubeconfigs("", values):
-            if is_unreadable(text):
+            if is_kubeconfig_unreadable(text):
                 continue
             if named is None:
                 session = context.settings_to_find_run(gives_back=True)

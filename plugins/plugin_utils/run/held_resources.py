@@ -19,11 +19,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     OwnershipError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
-from .run_directory import read_optional
+from .run_directory import read_document_if_exists
 from .run_record import CommandLine
 
 
@@ -32,34 +32,34 @@ def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
 
     since: when the run began.
     """
-    records = run_cluster_records.read_cluster_records(run_dir)
+    records = clusters_of_run.read_cluster_records(run_dir)
     holdings: dict[str, dict[str, Any]] = {}
 
     def add(what: str, until: str | None = None, ends: str = "") -> None:
         holdings.setdefault(what, {"what": what, "since": since, "until": until, **({"ends": ends} if ends else {})})
 
-    held = run_cluster_records.clusters_to_release(records)
+    held = clusters_of_run.clusters_to_release(records)
     for record in records.values():
         if record in held:
             add(
-                f"{record['provider']} cluster {run_cluster_records.cluster_display_name(record)}",
+                f"{record['provider']} cluster {clusters_of_run.cluster_display_name(record)}",
                 record.get("expires"),
                 provider_by_name(record["provider"]).expires_by,
             )
         elif record.get("objects") and not record["owned"]:
-            add(f"objects on cluster {run_cluster_records.cluster_display_name(record)}")
+            add(f"objects on cluster {clusters_of_run.cluster_display_name(record)}")
     if _is_there(records.get("driver", {})):
-        for entry in read_optional(run_dir / "scaling-driver.json").get("sets") or ():
+        for entry in read_document_if_exists(run_dir / "scaling-driver.json").get("sets") or ():
             add(f"scaled MachineSet {entry['name']} of the driver")
     if _is_there(records.get("sutest", {})):
-        scaling = read_optional(run_dir / "scaling.json")
+        scaling = read_document_if_exists(run_dir / "scaling.json")
         for part, text in (("sets", "scaled MachineSet"), ("namespaces", "namespace with dedicated nodes:")):
             for entry in scaling.get(part) or ():
                 add(f"{text} {entry['name']}")
-        _add_registry(read_optional(run_dir / "registry.json") or {}, add)
+        _add_registry(read_document_if_exists(run_dir / "registry.json") or {}, add)
         if (run_dir / "monitoring.json").exists():
             add("monitoring of user workloads, which this run switched on")
-    lease = read_optional(run_dir / "lease.yml")
+    lease = read_document_if_exists(run_dir / "lease.yml")
     if lease and lease["state"] in ("asking", "held"):
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {formats.format_count(len(lease['hosts']), 'machine')} in {clouds}"
@@ -82,14 +82,16 @@ def _is_there(record: Mapping[str, Any]) -> bool:
     return not (record.get("owned") and record.get("state") == "released")
 
 
-def refuse_release(run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str) -> None:
+def refuse_release_of_kept_cluster(
+    run_dir: Path, settings: Mapping[str, Any], tags: Iterable[str], give_back: str
+) -> None:
     """Raise OwnershipError if the session's tag release would leave a cluster that is kept (cluster_keep).
 
     This is checked before the session begins, because its phase cleanup runs before its phase release.
     """
     if "release" not in tags or not settings.get("cluster_keep"):
         return
-    for record in run_cluster_records.clusters_to_release(run_cluster_records.read_cluster_records(run_dir)):
+    for record in clusters_of_run.clusters_to_release(clusters_of_run.read_cluster_records(run_dir)):
         if record["owned"]:
             until = f" until {record['expires']}" if record.get("expires") else ""
             raise OwnershipError(
@@ -106,7 +108,7 @@ def commands_by_run_directory(artifacts: Path, argv: list[str], cli: Mapping[str
     """
     variable_files = [argument[1:] for argument in cli.get("extra_vars") or () if argument.startswith("@")]
     commands = {}
-    for path in sorted(artifacts.glob(f"*/{run_cluster_records.FILE}")):
+    for path in sorted(artifacts.glob(f"*/{clusters_of_run.FILE}")):
         try:
             record = files.read_yaml(path.parent / "run.yml")
             role = project_role.find_role(str(record.get("role") or record["project"]))

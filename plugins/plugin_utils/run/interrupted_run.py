@@ -46,8 +46,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     SignalEvent,
     unblock_signals,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 
 from . import held_resources, run_record
 from .terminal_output import ProgressTail
@@ -225,7 +225,7 @@ class RunWatch:
             _record_interruption(directory)
         wanted = list(opened.get("gives_back") or ())
         if opened.get("keep_failed") and any(
-            cluster["state"] == "failed" for cluster in run_cluster_records.read_cluster_records(directory).values()
+            cluster["state"] == "failed" for cluster in clusters_of_run.read_cluster_records(directory).values()
         ):
             wanted = [phase for phase in wanted if phase != "release"]
         if wanted and not self._enough and (_resources_still_held(directory, record) or _has_held_lock(directory)):
@@ -366,8 +366,8 @@ def _resources_still_held(directory: Path, record: Mapping[str, Any]) -> list[st
 
 
 def _has_held_lock(directory: Path) -> bool:
-    locks = [held_lock_file.read_lock_record(path) for path in directory.glob(held_lock_file.PATTERN)]
-    return any(lock is not None and lock["state"] == held_lock_file.HELD for lock in locks)
+    locks = [lock_state_file.read_lock_record(path) for path in directory.glob(lock_state_file.PATTERN)]
+    return any(lock is not None and lock["state"] == lock_state_file.HELD for lock in locks)
 
 
 def _record_interruption(directory: Path) -> None:
@@ -379,7 +379,7 @@ def _record_interruption(directory: Path) -> None:
                 phase["status"] = "interrupted"
         record["status"] = "interrupted"
         record["ended"] = run_record.format_utc_timestamp()
-        record["clusters"] = run_cluster_records.read_cluster_records(directory)
+        record["clusters"] = clusters_of_run.read_cluster_records(directory)
         record["held"] = held_resources.resources_held(directory, record["started"])
 
     run_record.update_record(directory, edit)

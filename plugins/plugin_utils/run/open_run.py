@@ -14,10 +14,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_shell_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
+    recorded_path_and_inode,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     phase_preconditions,
@@ -27,15 +29,15 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     roles_of_run,
     schedule_keywords,
     secret_entries,
-    settings_context,
+    settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
-    preset_names,
+    parse_preset_names,
 )
 
 from . import (
@@ -107,7 +109,7 @@ class SettingsSession:
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
         matching = preset_definitions.matching_profiles(profiles, cluster)
         if not matching:
-            for line in preset_definitions.unmatched_profiles(profiles, cluster):
+            for line in preset_definitions.describe_unmatched_profiles(profiles, cluster):
                 self.say(line)
             return self._result(directory, self.context.effective(request), request)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
@@ -115,10 +117,10 @@ class SettingsSession:
         presets = self.context.preset_layers(wanted)
         changed = request.with_layers(*presets, *layers)
         effective = self.context.effective(changed)
-        resolve_settings.refuse_heavy(changed, effective.settings)
+        resolve_settings.refuse_heavy_presets(changed, effective.settings)
         self._read_secrets(effective, [], False)
-        point_attempts.refuse_changed(directory, effective.matrix_values())
-        own_files = {path for layer in presets for path in files_of_settings.paths_in_value(layer.values)}
+        point_attempts.refuse_changed_points(directory, effective.matrix_values())
+        own_files = {path for layer in presets for path in setting_file_checksums.paths_in_value(layer.values)}
         self._write(directory, effective, changed, own_files)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
@@ -136,9 +138,10 @@ class SettingsSession:
         there = (parent / directory / "request.yml").exists()
         if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
             if there and chosen != ["settings"]:
+                arguments = extra_vars_shell_text({"run_dir": str(parent / directory)})
                 raise InputError(
                     f"run_name={name}: this run exists, {parent / directory}: "
-                    f"continue it with {extra_vars_text({'run_dir': str(parent / directory)})}, or give another name"
+                    f"continue it with {arguments}, or give another name"
                 )
             return self._open(chosen, directory)
         if there:
@@ -185,7 +188,7 @@ class SettingsSession:
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
             record["roles"] = roles_of_run.roles_read(self.context.role, self.context.catalogue)
-            record.update(path_and_inode(directory, parent / name))
+            record.update(recorded_path_and_inode(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)
@@ -200,7 +203,7 @@ class SettingsSession:
         context = self.context
         directory = run_directory.check_existing_directory(path)
         request = self._read(directory, chosen)
-        asked = preset_names(context.variables.get("preset"))
+        asked = parse_preset_names(context.variables.get("preset"))
         recorded_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
@@ -208,7 +211,7 @@ class SettingsSession:
         words = {word: context.extra[word] for word in RESERVED if word in context.extra}
         if "bisect" in words:  # a later session may change a part of it, such as the budget
             words["bisect"] = {**schedule_keywords.bisect_keyword_of_request(request), **words["bisect"]}
-        more = settings_context.extra_layer(context.extra, context.catalogue, words)
+        more = settings_from_ansible.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read_record(directory)
         interrupted = point_states.point_when_interrupted(directory, earlier)
         request, dropped = resumed_extra_vars.continued_request_and_dropped_names(
@@ -221,7 +224,7 @@ class SettingsSession:
         for line in left_out:
             self.say(f"  warning: {line}")
         if not left_out:
-            point_attempts.refuse_changed(directory, effective.matrix_values())
+            point_attempts.refuse_changed_points(directory, effective.matrix_values())
         redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
             show_settings(self.context, effective, request, self._given_secrets(), self.say)
@@ -230,7 +233,7 @@ class SettingsSession:
         command = self._command()
         repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
         give_back = self._give_back_of(directory, earlier, command, repeated)
-        held_resources.refuse_release(directory, effective.settings, self._tags()[0], give_back)
+        held_resources.refuse_release_of_kept_cluster(directory, effective.settings, self._tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
                 directory / recorded_settings.SETTINGS, effective.settings, context.catalogue.secrets
@@ -273,7 +276,7 @@ class SettingsSession:
         """
         if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])
-        repeated = {**repeated, **foreign_kubeconfigs.holdings_named(self.context.extra)}
+        repeated = {**repeated, **foreign_kubeconfigs.extra_vars_naming_holdings(self.context.extra)}
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
@@ -289,7 +292,7 @@ class SettingsSession:
 
     def _beside(self, directory: Path, request: RequestedSettings) -> dict[str, Any]:
         """Report on a run while another session works on it, without changing that session's record."""
-        if settings_context.extra_layer(self.context.extra, self.context.catalogue, {}).values:
+        if settings_from_ansible.extra_layer(self.context.extra, self.context.catalogue, {}).values:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
@@ -319,7 +322,7 @@ class SettingsSession:
         """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
         self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen))
         if "test" in chosen:
-            resolve_settings.refuse_heavy(request, effective.settings)
+            resolve_settings.refuse_heavy_presets(request, effective.settings)
         known = self.context
         context = (known.catalogue, known.render, chosen, known.variables)
         checked = phase_preconditions.PreflightInput(request, effective, *context, self.phases)
@@ -332,10 +335,10 @@ class SettingsSession:
         self.secrets = read_secret_settings.read_all_secrets(
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
-        self.entries = secret_entries.check_entries(
+        self.entries = secret_entries.secrets_in_settings(
             context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
-        secret_entries.keep_entries(self.entries)
+        secret_entries.keep_secret_entries(self.entries)
 
     def _tags(self) -> tuple[list[str], list[str]]:
         variables = self.context.variables
@@ -343,7 +346,7 @@ class SettingsSession:
 
     def _chosen(self) -> list[str]:
         run, skip = self._tags()
-        return settings_context.chosen_phases(self.phases, run, [*skip, *self.skip])
+        return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
         inside = secret_entries.by_dotted_key(self.entries)
@@ -354,7 +357,7 @@ class SettingsSession:
     ) -> dict[str, Any]:
         # An action runs in a worker of ansible-playbook.
         session = run_record.new_session_record(started, command, self._tags()[0], os.getppid())
-        return {**session, **resumed_extra_vars.earlier_holdings(record, chosen)}
+        return {**session, **resumed_extra_vars.resources_held_before(record, chosen)}
 
     def _given_secrets(self) -> list[str]:
         return [name for name, value in self.secrets.items() if value]

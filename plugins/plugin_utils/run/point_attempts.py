@@ -202,7 +202,7 @@ def write_points(
     """Write the points of the matrix: (name, matrix values, why it is skipped or "", its settings).
 
     The settings of an attempt that has ended are those that it was measured with; only ``judge`` changes them. Points
-    that the matrix no longer has are removed; refuse_changed() has refused it if one of them was begun.
+    that the matrix no longer has are removed; refuse_changed_points() has refused it if one of them was begun.
     """
     for half in (run_dir / "points").glob(".*"):  # left by a killed session
         shutil.rmtree(half)
@@ -226,7 +226,7 @@ def write_points(
                 files.write_yaml(folder / "point.yml", {**record, "uuid": attempt.record["uuid"]}, "point/2")
 
 
-def refuse_changed(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> None:
+def refuse_changed_points(run_dir: Path, points: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise InputError if a point that was begun would change or go. points: name -> matrix values."""
     for attempt in read_attempts(run_dir):
         if attempt.status in NOT_BEGUN or attempt.attempt > 1:

@@ -54,7 +54,7 @@ def states_by_point(
     return states
 
 
-def running_point(run_dir: Path) -> str:
+def attempt_being_measured(run_dir: Path) -> str:
     """Return the folder of the attempt that is being measured, or was when its session was cut short; '' for none."""
     running = [attempt for attempt in choose_next_point.read_attempts(run_dir) if attempt.status == RUNNING]
     return running[-1].name if running else ""
@@ -89,7 +89,7 @@ def attempt_duration_seconds(attempt: PointAttempt) -> float | None:
         return None
 
 
-def time_left(run_dir: Path | None, states: Iterable[str]) -> str:
+def estimated_time_left(run_dir: Path | None, states: Iterable[str]) -> str:
     """Return how long the points to measure take if each takes as long as those that passed; empty if none did."""
     count = sum(state.startswith(MEASURE) for state in states)
     passed = (
@@ -118,7 +118,7 @@ UNDECIDED = (*repeat_until_decided.UNDECIDED, "not measured")
 
 def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[PlannedPoint]:
     """Return the further attempts. raw: the value of redo. points: those of the run. Raises InputError."""
-    asked = choose_next_point.parse_redo(raw, points)
+    asked = choose_next_point.parse_points_to_redo(raw, points)
     unclear = inconclusive_points(run_dir) if choose_next_point.INCONCLUSIVE in asked else set()
     repeats = bool(
         run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
@@ -146,4 +146,4 @@ def point_when_interrupted(directory: Path, record: Mapping[str, Any]) -> dict[s
     last: Mapping[str, Any] = next(iter(reversed(record.get("sessions") or [])), {})
     if record["status"] not in ("running", "interrupted") or "ended" in last:
         return None
-    return {"point": running_point(directory)}
+    return {"point": attempt_being_measured(directory)}

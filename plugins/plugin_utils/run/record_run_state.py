@@ -101,7 +101,7 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
     record = closed.record
     result = {"changed": True, "failures": closed.failures, "held": record["held"], "split": record["split"]}
     if arguments["state"] == "settled":
-        stats = {"data": close_session.workflow_stats(run_dir, closed), "aggregate": False, "per_host": False}
+        stats = {"data": close_session.results_for_later_jobs(run_dir, closed), "aggregate": False, "per_host": False}
         return {**result, "ansible_stats": stats}
     back = close_session.awx_give_back_hint(task_vars, run_dir)
     for line in close_session.summary_lines(
@@ -109,5 +109,5 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
     ):
         Display().display(line)
     if closed.failed:
-        result.update(failed=True, msg=close_session.last_words(closed.failures, run_dir))
+        result.update(failed=True, msg=close_session.final_message_of_failed_run(closed.failures, run_dir))
     return {**result, "closed": str(run_dir)}

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
-    setting_programs,
     setting_templates,
+    settings_naming_programs,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
@@ -44,7 +44,7 @@ def read_request(
     names.
     """
     path = directory / REQUEST
-    request = RequestedSettings.from_document(setting_templates.load_yaml(path), str(path))
+    request = RequestedSettings.from_document(setting_templates.load_yaml_with_unsafe(path), str(path))
     earlier: dict[str, Any] | None = None
     layers, notes = [], []
     for layer in request.layers:
@@ -59,7 +59,7 @@ def read_request(
                 continue
             if earlier is None:
                 there = (directory / SETTINGS).is_file()
-                earlier = setting_templates.load_yaml(directory / SETTINGS) if there else {}
+                earlier = setting_templates.load_yaml_with_unsafe(directory / SETTINGS) if there else {}
             if key in extra:
                 continue  # its layer comes last
             data = _value_of_earlier_session(earlier, key)
@@ -86,7 +86,7 @@ def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]
     repeated: dict[str, Any] = {}
     for layer in request.layers:
         if layer.kind in ("extra", "overrides"):
-            programs = {key for key, _text in setting_programs.program_texts(layer.values)}
+            programs = {key for key, _text in settings_naming_programs.program_texts(layer.values)}
             values = {
                 key: value
                 for key, value in layer.values.items()
@@ -100,7 +100,7 @@ def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]
 def _value_of_earlier_session(settings: Mapping[str, Any], key: str) -> Any:
     """Return the value of a dotted key in settings.yml, ``_NO_VALUE`` if it has none or one with a template."""
     try:
-        value = dotted_paths.get_value(settings, dotted_paths.parse_path(str(key)))
+        value = dotted_paths.get_value(settings, dotted_paths.parse_dotted_path(str(key)))
     except dotted_paths.PathError:
         return _NO_VALUE
     return _NO_VALUE if setting_templates.has_template(value) else value
@@ -120,7 +120,7 @@ def _refuse_foreign_programs(
     path: Path, values: Mapping[str, Any], programs: Collection[str], extra: Collection[str] = ()
 ) -> None:
     """Raise InputError if ``values`` of a file name a program of this machine that is none of ``programs``."""
-    for key, text in setting_programs.program_texts(values):
+    for key, text in settings_naming_programs.program_texts(values):
         if text not in programs and (key not in extra or key == "bisect"):  # -e may give a part of bisect
             raise InputError(
                 f"{path}: {key} has '{text}', which no role, preset or inventory and no -e of this session has. "
@@ -136,7 +136,7 @@ def refuse_foreign_values(
 
     programs: texts with which code names programs, None where no program is run.
     """
-    values = setting_templates.load_yaml(path)
+    values = setting_templates.load_yaml_with_unsafe(path)
     others = [str(name) for name in values if name not in names]
     if others:
         raise InputError(f"{path}: '{others[0]}' is not a setting that a run writes into this file")

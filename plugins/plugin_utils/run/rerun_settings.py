@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
-    setting_programs,
     setting_templates,
+    settings_naming_programs,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_of_run import roles_read
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
@@ -62,7 +62,11 @@ class _RerunRules:
                 return f"a part of {setting}: give it again"
             why = next(
                 filter(
-                    None, (self.why_left_out(*inner) for inner in setting_programs.settings_set_by_keyword(name, value))
+                    None,
+                    (
+                        self.why_left_out(*inner)
+                        for inner in settings_naming_programs.settings_set_by_keyword(name, value)
+                    ),
                 ),
                 "",
             )
@@ -75,7 +79,7 @@ class _RerunRules:
             return "not read by this project"
         if known.secret or MASK in json.dumps(value):
             return "a secret: give it again"
-        if next(setting_programs.program_texts({name: value}), None):
+        if next(settings_naming_programs.program_texts({name: value}), None):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
             return "a path that is not in the bundle: give it again"
@@ -122,7 +126,8 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     values = {**plain, **({"overrides": dotted} if dotted else {})}
     head = f"---\n# Settings of run {_plain(manifest['run'])}, to run it again: -e @{FILE}\n"
     files.replace_text(
-        top / FILE, head + setting_templates.dump_yaml(setting_templates.mark_unsafe(values, lambda _text: False))
+        top / FILE,
+        head + setting_templates.dump_yaml_with_unsafe(setting_templates.mark_unsafe(values, lambda _text: False)),
     )
     return {"path": str(top / FILE), "project": role.project, "settings": values, "left_out": left_out}
 

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
     SettingsLayer,
 )
 
-from .run_directory import read_optional
+from .run_directory import read_document_if_exists
 
 #: Phases that create nothing.
 QUIET = {"settings", "report", "cleanup", "release", "export"}
@@ -72,12 +72,12 @@ def _values_of_layer(request: RequestedSettings, kind: str) -> dict[str, Any]:
     return next((layer.values for layer in request.layers_of_kind(kind)), {})
 
 
-def earlier_holdings(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
+def resources_held_before(record: Mapping[str, Any], chosen: Iterable[str]) -> dict[str, Any]:
     """Return ``held`` for the record of a session: what the run held before. Empty if it creates nothing."""
     return {} if set(chosen) <= QUIET else {"held": [holding["what"] for holding in record["held"]]}
 
 
-def note_result(record: dict[str, Any], failures: list[str], directory: Path) -> None:
+def record_whether_extra_vars_stay(record: dict[str, Any], failures: list[str], directory: Path) -> None:
     """Record whether the ``-e`` values of the last session stay. Those of a killed session stay: it records nothing."""
     session: dict[str, Any] = next(iter(reversed(record.get("sessions", []))), {})
     if "held" in session:
@@ -87,5 +87,5 @@ def note_result(record: dict[str, Any], failures: list[str], directory: Path) ->
 
 def _has_point_passed_since(directory: Path, since: str) -> bool:
     """Return whether a point passed after ``since`` (UTC, in the format of the files)."""
-    points = [read_optional(path) for path in directory.glob("points/*/point.yml")]
+    points = [read_document_if_exists(path) for path in directory.glob("points/*/point.yml")]
     return any(point.get("status") == "passed" and str(point.get("ended") or "") >= since for point in points)

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     read_secret_settings,
     secret_entries,
     setting_templates,
-    settings_context,
+    settings_from_ansible,
 )
 
 from . import foreign_kubeconfigs, recorded_settings, run_record
@@ -63,7 +63,7 @@ def write_call_record(
     of_run = {key: str(template(task_vars[key])) for key in ("run_id", "run_point") if task_vars.get(key)}
     call = {"step_role": name, "step_entry": entry, **of_run}
     marked = setting_templates.mark_unsafe({**call, **arguments}, lambda _text: False)
-    files.replace_text(step / ARGUMENTS, head + setting_templates.dump_yaml(marked))
+    files.replace_text(step / ARGUMENTS, head + setting_templates.dump_yaml_with_unsafe(marked))
     files.replace_text(step / COMMAND, command_to_repeat_call(step, argv, loader, secrets) + "\n")
 
 
@@ -108,14 +108,14 @@ def command_to_repeat_call(step: Path, argv: list[str], loader: Any, secrets: It
 _ENTRY = re.compile(r"\w+")
 
 
-def check_recorded_call(step: Path, context: settings_context.SettingsContext) -> dict[str, str]:
+def check_recorded_call(step: Path, context: settings_from_ansible.SettingsContext) -> dict[str, str]:
     """Check the files that playbooks/step.yml loads as variables, and return the role and the entry point to call.
 
     Variables and role must be those of a call that this collection recorded: what else a file sets could run code.
     context: of the project of the run. Raises InputError.
     """
     run_dir = step.parent
-    call = setting_templates.load_yaml(step / ARGUMENTS)
+    call = setting_templates.load_yaml_with_unsafe(step / ARGUMENTS)
     role, entry = (str(call.get(name) or "") for name in ("step_role", "step_entry"))
     if "." not in role:
         raise InputError(f"{step / ARGUMENTS}: step_role is '{role}', not the full name of a role")
@@ -130,7 +130,7 @@ def check_recorded_call(step: Path, context: settings_context.SettingsContext) -
         recorded_settings.refuse_foreign_values(
             run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
-        loaded.append(setting_templates.load_yaml(run_dir / recorded_settings.SETTINGS))
+        loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / recorded_settings.SETTINGS))
     foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
     return {"role": role, "entry": entry}
 
@@ -149,10 +149,10 @@ class FailedCalls:
         """Add a failure to the directory of the call, if the role has opened one."""
         step = self._steps.get(id(role))
         if role is not None and step is not None and step.is_dir():
-            add_failure(step, f"{task}: {message}")
+            add_line_to_failure_file(step, f"{task}: {message}")
 
 
-def add_failure(step: Path, text: str) -> None:
+def add_line_to_failure_file(step: Path, text: str) -> None:
     """Add a line to FAILURE in the directory of a role call."""
     with contextlib.suppress(OSError), open(step / FAILURE, "a", encoding="utf-8") as stream:
         stream.write(f"{text}\n")

@@ -78,7 +78,7 @@ def check_existing_directory(path: str) -> Path:
     return directory
 
 
-def next_step(run_dir: Path, role: str, entry: str) -> Path:
+def create_next_step_directory(run_dir: Path, role: str, entry: str) -> Path:
     """Create and return the next ``NNN__<role>__<entry>``; concurrent callers never get the same number."""
     number, flags = 0, os.O_CREAT | os.O_EXCL | os.O_WRONLY
     while True:
@@ -104,12 +104,12 @@ def sum_seconds_by_category(run_dir: Path, since: float) -> dict[str, float]:
     total: dict[str, float] = {}
     for path in sorted(run_dir.glob("[0-9]*__*/timing.json")):
         if path.parent.stat().st_mtime >= since:
-            for record in files.read_lines(path):
+            for record in files.read_json_lines(path):
                 total[record["category"]] = total.get(record["category"], 0.0) + record["seconds"]
     return total
 
 
-def read_optional(path: Path) -> dict[str, Any]:
+def read_document_if_exists(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON document; return an empty dictionary if it does not exist."""
     if not path.exists():
         return {}

@@ -22,11 +22,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask_secret_values
 
-from .run_directory import read_optional
+from .run_directory import read_document_if_exists
 
 #: Variables of the environment that the give-back command takes along.
 _NEEDED = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_VAULT_PASSWORD_FILE", "XDG_STATE_HOME")
@@ -84,9 +84,7 @@ def new_record(
 def start_phase(run_dir: Path, name: str) -> dict[str, Any]:
     """Record that a phase begins, which ends the running one as passed, and return the record."""
     if name in CREATING:
-        run_cluster_records.update_host_records(
-            run_dir, run_cluster_records.read_cluster_records(run_dir), {"objects": True}
-        )
+        clusters_of_run.update_host_records(run_dir, clusters_of_run.read_cluster_records(run_dir), {"objects": True})
 
     def edit(record: dict[str, Any]) -> None:
         phases = record["phases"]
@@ -116,7 +114,7 @@ def end_phase(
         if name is None:
             end_running(phases, status, error, cause)
         elif phases.get(name, {}).get("status") == "running":
-            end_one(phases[name], status, error, cause)
+            end_phase_of_name(phases[name], status, error, cause)
 
     return update_record(run_dir, edit)
 
@@ -127,11 +125,11 @@ def end_running(
     """End every running phase with ``status``; return their names."""
     names = [name for name, phase in phases.items() if phase["status"] == "running"]
     for name in names:
-        end_one(phases[name], status, error, cause)
+        end_phase_of_name(phases[name], status, error, cause)
     return names
 
 
-def end_one(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
+def end_phase_of_name(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
     """End one phase now. cause: class of the error."""
     phase.update(status=status, ended=format_utc_timestamp(), error=error, **({"cause": cause} if cause else {}))
     phase["seconds"] = round(_timestamp_from_iso(phase["ended"]) - _timestamp_from_iso(phase["started"]), 3)
@@ -276,7 +274,7 @@ def started_of_process(pid: int) -> float:
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - uptime + processes.start_time_of(pid)
+    return time.time() - uptime + processes.start_time_of_process(pid)
 
 
 def find_running_session(run_dir: Path) -> dict[str, Any] | None:
@@ -285,7 +283,7 @@ def find_running_session(run_dir: Path) -> dict[str, Any] | None:
     One that started us does not count: it was interrupted, and we give back what it holds.
     """
     above = process_and_ancestor_ids(os.getpid())
-    for session in read_optional(run_dir / "run.yml").get("sessions", []):
+    for session in read_document_if_exists(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
         if pid and pid not in above and _is_running(session):
             return session
@@ -303,7 +301,7 @@ def session_start_time(run_dir: Path, pid: int) -> float:
     An interrupted session that has started it, to give back what the run holds, counts with it.
     """
     above = process_and_ancestor_ids(pid)
-    sessions = read_optional(run_dir / "run.yml").get("sessions", [])
+    sessions = read_document_if_exists(run_dir / "run.yml").get("sessions", [])
     known = [record["began"] for record in sessions if record.get("pid") in above and _is_running(record)]
     return min([started_of_process(pid), *known])
 

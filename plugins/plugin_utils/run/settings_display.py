@@ -11,7 +11,7 @@ from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, schedule_keywords
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
 from . import point_states, settings_files
@@ -41,10 +41,10 @@ def show_points(
     redone: Sequence[PlannedPoint] = (),
 ) -> None:
     """Print the points with their loads and their states. directory: of a run that exists. redone: further attempts."""
-    loads = point_loads.load_durations(context.role.folder, effective.measured, context.render)
+    loads = point_loads.describe_loads_of_points(context.role.folder, effective.measured, context.render)
     states = point_states.states_by_point(directory, effective.points, redone)
-    left = point_states.time_left(directory, states.values())
+    left = point_states.estimated_time_left(directory, states.values())
     for line in settings_files.render_point_list(effective, loads, states, left):
         say(line)
-    if most := schedule_keywords.most_text(effective):
+    if most := schedule_keywords.describe_most_attempts(effective):
         say(f"  {most}")

@@ -14,12 +14,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import files_of_settings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
     secret_entries,
-    setting_programs,
     setting_templates,
+    settings_naming_programs,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
@@ -33,7 +33,7 @@ def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets
     """Return the content of provenance.yml: dotted key -> all changes in order, with their origin if known."""
     changes_by_name: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
-        dotted = dotted_paths.render(change.path)
+        dotted = dotted_paths.format_dotted_path(change.path)
         entry: dict[str, Any] = {"source": change.source, "value": secret_entries.mask_setting(dotted, change.value)}
         where = request.where(change.source, change.key)
         if where:
@@ -113,7 +113,7 @@ HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows
 def write_settings_file(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
     """Write settings to a file. hidden: names of secret settings, which are left out."""
     public = secret_entries.mask_settings({name: value for name, value in values.items() if name not in hidden})
-    files.replace_text(path, HEAD + setting_templates.dump_yaml(public))
+    files.replace_text(path, HEAD + setting_templates.dump_yaml_with_unsafe(public))
 
 
 def write_all_settings_files(
@@ -134,9 +134,9 @@ def write_all_settings_files(
     document = request.document()
     for layer in document["layers"]:
         layer["values"] = secret_entries.mask_settings(layer["values"])
-    files.check_schema("request/1", document)
-    files.check_schema("settings/1", effective.settings)
-    files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml(document))
+    files.validate_against_schema("request/1", document)
+    files.validate_against_schema("settings/1", effective.settings)
+    files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml_with_unsafe(document))
     write_settings_file(directory / "settings.yml", effective.settings, hidden)
     sources = provenance(effective, request, given_secrets)
     _add_checksums(sources["settings"], request.project, directory / "provenance.yml", own_files)
@@ -169,12 +169,12 @@ def _add_checksums(
     if path.is_file():
         document = files.read_yaml(path)
         settings = document.get("settings") if isinstance(document, dict) else None
-        earlier = files_of_settings.recorded_checksums(settings if isinstance(settings, dict) else {})
+        earlier = setting_file_checksums.recorded_checksums(settings if isinstance(settings, dict) else {})
     for name, changes in changes_by_name.items():
-        if not files_of_settings.is_setting_of_a_test(name, project):
+        if not setting_file_checksums.is_setting_of_a_test(name, project):
             continue
-        if found := files_of_settings.checksums_of_files(changes[-1]["value"], earlier, own_files):
-            changes[-1][files_of_settings.FILES] = found
+        if found := setting_file_checksums.checksums_of_files(changes[-1]["value"], earlier, own_files):
+            changes[-1][setting_file_checksums.FILES] = found
 
 
 def _update_verdict_settings_in_file(
@@ -187,10 +187,10 @@ def _update_verdict_settings_in_file(
     """
     if not path.is_file():
         return
-    written = setting_templates.load_yaml(path)
+    written = setting_templates.load_yaml_with_unsafe(path)
     measured = {key: value for key, value in written.items() if key in settings[name]}
-    ours = setting_programs.known_program_texts(settings[name])
-    for key in {key for key, text in setting_programs.program_texts(measured) if text not in ours}:
+    ours = settings_naming_programs.known_program_texts(settings[name])
+    for key in {key for key, text in settings_naming_programs.program_texts(measured) if text not in ours}:
         measured[key] = settings[name][key]
     known: dict[str, set[str]] = {}
     setting_templates.add_templates(known, settings[name])

@@ -16,15 +16,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 
 from . import (
     project_role,
+    read_workload_files,
     resolve_settings,
     secret_entries,
     setting_templates,
-    settings_context,
-    workload_files,
+    settings_from_ansible,
     workload_kinds,
 )
 from .setting_templates import Render
-from .settings_context import SettingsContext
+from .settings_from_ansible import SettingsContext
 
 ROLES = project_role.ROOT / "roles"
 #: Roles that every project uses.
@@ -38,7 +38,9 @@ Document = Mapping[str, Any]
 def phases_with_a_cluster(phases: Sequence[str], variables: Mapping[str, Any]) -> list[str]:
     """Return those of ``phases`` that --tags and --skip-tags leave, without those before there is a cluster."""
     tags = (list(variables.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
-    return [phase for phase in settings_context.chosen_phases(list(phases), *tags) if phase not in BEFORE]
+    return [
+        phase for phase in settings_from_ansible.phases_selected_by_tags(list(phases), *tags) if phase not in BEFORE
+    ]
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class ExaminedRun:
     @classmethod
     def read(cls, directory: Path, variables: Mapping[str, Any], templar: Any) -> ExaminedRun:
         """Read the settings that this session has written. Names that only the run defines are templates in them."""
-        read = setting_templates.load_yaml
+        read = setting_templates.load_yaml_with_unsafe
         values = read(directory / "settings.yml")
         attempts = [
             attempt.name
@@ -132,10 +134,12 @@ def requirements_to_check(
         plan = render(own["plan"], settings)[0]
         return {
             **plan,
-            "arrival": workload_files.arrival_with_trace(plan.get("arrival"), workload_files.find_also_in_cwd(find)),
+            "arrival": read_workload_files.arrival_with_trace(
+                plan.get("arrival"), read_workload_files.find_also_in_cwd(find)
+            ),
         }
 
-    places = workload_kinds.places_of_role(project)
+    places = workload_kinds.kind_folders_of_project(project)
     kinds, permissions, conflicts = _requirements_of_workloads(documents, trees, render, places)
     return {
         "permissions": _each_once(_render_applicable_entries(documents, "permissions", trees, render) + permissions),
@@ -181,7 +185,7 @@ def _alternative_kinds(
     entries: list[dict[str, Any]] = []
     for name, values in (document.get("alternatives") or {}).items():
         names = _each_once([value for settings in trees for value in render(values, settings)[0]])
-        kinds = {value: workload_kinds.load_kind(value, places) for value in names}
+        kinds = {value: workload_kinds.load_kind_by_name_or_path(value, places) for value in names}
         entries.append(
             {
                 "setting": name,

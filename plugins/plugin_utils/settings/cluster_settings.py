@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, nearest_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_nearest_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_shell_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ACCESS_SETTINGS,
     AccessSettings,
@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     RehearsalOptions,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lab_times import parse_duration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import parse_duration
 
 from . import workload_kinds
 from .convert_setting_values import coerce_to_declared_type
@@ -47,10 +47,10 @@ TOOLS_INSTANCE = "default"
 
 def is_cluster_setting(known: Catalogue, name: str) -> bool:
     """Return whether a variable is a setting of a cluster that may be recorded."""
-    return cluster_selection.is_cluster_setting(name) and name in known.settings and not known.settings[name].secret
+    return clusters_of_run.is_cluster_setting(name) and name in known.settings and not known.settings[name].secret
 
 
-def typed_setting(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
+def setting_in_declared_type(known: Catalogue, name: str, value: Any, where: str = "cluster") -> Any:
     """Return a setting in its declared type: ``-e name=value`` gives text."""
     plain = files.to_plain_types(value)
     if name == "cluster_provider" or plain in (None, ""):
@@ -58,7 +58,7 @@ def typed_setting(known: Catalogue, name: str, value: Any, where: str = "cluster
     return coerce_to_declared_type(known.settings[name], plain, where)
 
 
-def current_settings(
+def cluster_settings_of_play(
     known: Catalogue, variables: Mapping[str, Any], template: Callable[[Any], Any], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the cluster settings of a play. variables: those of a task; extra: those of ``-e``."""
@@ -68,7 +68,7 @@ def current_settings(
     return settings
 
 
-def access_settings(
+def kubeconfig_settings_of_session(
     variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> Callable[[str], AccessSettings]:
     """Return a function that returns the kubeconfig settings of the current session for a host.
@@ -91,7 +91,7 @@ def refuse_missing_inventories(sources: Iterable[Any]) -> None:
     for source in sources:
         named = isinstance(source, str) and "," not in source and source not in constants.DEFAULT_HOST_LIST
         if named and not Path(source).exists():
-            raise InputError(f"-i {source}: there is no such inventory{nearest_file(Path(source))}")
+            raise InputError(f"-i {source}: there is no such inventory{suggest_nearest_file(Path(source))}")
 
 
 def inventory_values(run_dir: str) -> dict[str, Any]:
@@ -110,18 +110,20 @@ def cluster_targets(
     everyone: raw values that the inventory gives to every host.
     """
     settings = {
-        name: typed_setting(known, name, value) for name, value in values.items() if is_cluster_setting(known, name)
+        name: setting_in_declared_type(known, name, value)
+        for name, value in values.items()
+        if is_cluster_setting(known, name)
     }
     settings.setdefault("cluster_provider", DEFAULT)
     own: dict[str, dict[str, Any]] = {}
-    for host in (host for host in cluster_selection.HOSTS if host in hostvars):
-        chosen = cluster_selection.host_specific_settings(hostvars.raw_get(host), everyone)
+    for host in (host for host in clusters_of_run.HOSTS if host in hostvars):
+        chosen = clusters_of_run.host_specific_settings(hostvars.raw_get(host), everyone)
         own[host] = {
-            name: typed_setting(known, name, hostvars[host][name], host)
+            name: setting_in_declared_type(known, name, hostvars[host][name], host)
             for name in chosen
             if is_cluster_setting(known, name)
         }
-    return cluster_selection.clusters_to_acquire(settings, own)
+    return clusters_of_run.clusters_to_acquire(settings, own)
 
 
 def refuse_other_clusters(run_dir: Path, targets: Sequence[ClusterTarget], named: bool) -> None:
@@ -129,36 +131,36 @@ def refuse_other_clusters(run_dir: Path, targets: Sequence[ClusterTarget], named
 
     named: whether some layer gives rehearsal_name. An existing cluster may have another kubeconfig by now.
     """
-    records = run_cluster_records.read_cluster_records(run_dir)
-    names = cluster_selection.assign_cluster_names(targets, "")
+    records = clusters_of_run.read_cluster_records(run_dir)
+    names = clusters_of_run.assign_cluster_names(targets, "")
     for target, name in zip(targets, names, strict=True):
         host = target.hosts[0]
         record = records.get(host)
         if record and record["state"] != "released" and record["provider"] != target.provider:
             raise InputError(
                 f"cluster_provider is {target.provider}, and this run still holds {record['provider']} cluster"
-                f" {run_cluster_records.cluster_display_name(record)} for {host}: release it first"
+                f" {clusters_of_run.cluster_display_name(record)} for {host}: release it first"
                 f" ({release_arguments(run_dir)})"
             )
         before = record.get("name") if record and provider_by_name(record["provider"]).simulated else None
         if named and before and provider_by_name(target.provider).simulated and name != before:
             raise InputError(
                 f"rehearsal_name gives cluster '{name}', and this run used rehearsal cluster '{before}': a run keeps"
-                f" the name of its cluster. Give {extra_vars_text({'rehearsal_name': before})}, or leave it out"
+                f" the name of its cluster. Give {extra_vars_shell_text({'rehearsal_name': before})}, or leave it out"
             )
 
 
-def lifetime(target: ClusterTarget) -> float:
+def cluster_lifetime_seconds(target: ClusterTarget) -> float:
     """Return the lifetime of a cluster that is created now, in seconds; 0 means unlimited. Raises InputError."""
     return parse_duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
 
 
-def initial_records(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
+def records_before_acquisition(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
     """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
     now = time.time()
     records = []
-    for target, name in zip(targets, cluster_selection.assign_cluster_names(targets, run_id), strict=True):
-        seconds = lifetime(target)
+    for target, name in zip(targets, clusters_of_run.assign_cluster_names(targets, run_id), strict=True):
+        seconds = cluster_lifetime_seconds(target)
         ownership = {
             "owner": str(target.chosen.get("cluster_owner") or run_id),
             "purpose": str(target.chosen.get("cluster_purpose", "")),
@@ -169,12 +171,14 @@ def initial_records(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[
     return records
 
 
-def target_module_result(target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+def result_of_cluster_targets(
+    target: ClusterTarget, values: Mapping[str, Any], record: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return a target as module cluster_targets returns it. values: its initial record; record: the one in the file."""
     return {
         "hosts": list(target.hosts),
         "settings": target.chosen,
-        "steps": cluster_selection.provider_steps(TASKS, target.provider),
+        "steps": clusters_of_run.steps_of_provider(TASKS, target.provider),
         "acquired": provider_by_name(target.provider).creates and record.get("state") == "acquired",
         **values,
     }
@@ -189,7 +193,9 @@ def check_kubernetes_of_points(folder: Path, settings: Mapping[str, Any], points
 
     def release(values: Mapping[str, Any]) -> str:
         versions = values.get(component_versions.VERSIONS)
-        return component_versions.chosen_release(control_plane, versions if isinstance(versions, Mapping) else {})
+        return component_versions.chosen_release_of_component(
+            control_plane, versions if isinstance(versions, Mapping) else {}
+        )
 
     of_run = release(settings)
     for point in points:
@@ -207,7 +213,7 @@ AWX_JOB = "awx_job_id"
 PROGRAM_PLACES = ("rehearsal_cache_dir", "rehearsal_download_url")
 
 
-def check_programs(
+def check_component_programs(
     folder: Path,
     settings: Mapping[str, Any],
     given_names: Collection[str],

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
@@ -170,7 +170,7 @@ def _shown(value: Any) -> str:
     """Return a value for a message. Python writes no integer of more than 4,300 digits, and nobody reads one."""
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         return f"a number of {value.bit_length()} bits"
-    return setting_text(json.dumps(value, default=str), _LONGEST_SHOWN)
+    return format_setting_value(json.dumps(value, default=str), _LONGEST_SHOWN)
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:

@@ -23,7 +23,7 @@ class PathError(InputError):
     """A path that can't be parsed, or that does not exist in this tree."""
 
 
-def parse_path(text: str) -> Path:
+def parse_dotted_path(text: str) -> Path:
     """Split a dotted key into its steps: names (str) and list positions (int).
 
     Raises PathError for invalid text: empty, an extra dot, an open bracket.
@@ -45,7 +45,7 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
-def render(path: Path) -> str:
+def format_dotted_path(path: Path) -> str:
     """Return the canonical text of a path, which provenance uses; parse(render(p)) == p."""
     text = ""
     for step in path:
@@ -63,7 +63,7 @@ def get_value(tree: Any, path: Path) -> Any:
     """Return the value at ``path``. Raises PathError naming the missing step and the nearest existing one."""
     here = tree
     for depth, step in enumerate(path):
-        parent = render(path[:depth]) or "the settings"
+        parent = format_dotted_path(path[:depth]) or "the settings"
         if isinstance(step, str) and isinstance(here, dict):
             if step not in here:
                 raise PathError(f"no '{step}' in {parent}{suggest_similar_name(step, here)}")

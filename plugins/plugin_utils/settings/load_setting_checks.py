@@ -13,7 +13,7 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
-    nearest_file,
+    suggest_nearest_file,
     suggest_similar_name,
 )
 
@@ -22,7 +22,7 @@ from .convert_setting_values import absolute_path
 from .setting_templates import Render
 
 
-def problem_of_failures(
+def setting_refused_for_failures(
     entry: Mapping[str, Any], settings: Mapping[str, Any], render: Render
 ) -> tuple[str, str] | None:
     """Return the setting of which workload_submit would refuse the failures, and why; None if there is none.
@@ -76,7 +76,7 @@ def _check_failures(name: str, failures: list[Any], seed: int) -> None:
     failure_schedule.schedule_failures(entries, seed, name)
 
 
-def problem_of_requests(
+def setting_refused_by_inference_load(
     templates: Mapping[str, Any], settings: Mapping[str, Any], render: Render
 ) -> tuple[str, str] | None:
     """Return the setting that inference_load would refuse, and why; None if there is none.
@@ -94,7 +94,7 @@ def problem_of_requests(
         options["arrival"] = point_loads.arrival_with_trace_content(arrival)
         if arrival.get("src") and "content" not in options["arrival"]:
             path = Path(absolute_path(str(arrival["src"])))
-            return _with_setting_name("arrival", f"there is no {path}{nearest_file(path)}", templates, settings)
+            return _with_setting_name("arrival", f"there is no {path}{suggest_nearest_file(path)}", templates, settings)
     fixed = {"run_id": "run", "point_dir": "001", **options}
     result = ArgumentSpecValidator(inference_spec.SPEC).validate(
         {name: value for name, value in fixed.items() if value is not None}

@@ -85,10 +85,10 @@ def _matrix_error(word: str, message: str) -> SettingsError:
 def _refuse_given(where: str, key: Any, what: str, given_names: Collection[str]) -> None:
     word = where.partition("[")[0]
     try:
-        path = dotted_paths.parse_path(str(key))
+        path = dotted_paths.parse_dotted_path(str(key))
     except dotted_paths.PathError as error:
         raise SettingsError(f"{where}: {error}", key, word) from error
-    clash = [name for name in given_names if _do_paths_overlap(dotted_paths.parse_path(name), path)]
+    clash = [name for name in given_names if _do_paths_overlap(dotted_paths.parse_dotted_path(name), path)]
     if clash:
         who = "the matrix" if where == MATRIX else where
         empty = "{}" if word == MATRIX else "[]"
@@ -207,7 +207,7 @@ def _name_of_inner_filter(used: Any) -> list[str]:
     ]
 
 
-def refuse_nothing(reasons: Sequence[str]) -> None:
+def refuse_all_points_skipped(reasons: Sequence[str]) -> None:
     """Raise SettingsError if each point is skipped. reasons: of each point, empty if it is measured."""
     if all(reasons):
         raise _matrix_error(SKIP_IF, f"{SKIP_IF} leaves no point of {len(reasons)}; the first: {reasons[0]}")

@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import limit_processor_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_selection,
     component_spec,
@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 
 from . import dotted_paths, matrix_points, project_role, setting_templates
 from .settings_catalogue import RESERVED, Catalogue
-from .settings_layers import changes_of_preset
+from .settings_layers import setting_changes_of_preset
 
 #: What a text from outside may be: a word, a number, a quantity. Nothing in it means anything to a template or a shell.
 WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
@@ -76,7 +76,7 @@ class OutsideSettings:
 
         An empty string if it only sets the load. What has its default in the end does nothing.
         """
-        final = {change.path: change for change in changes_of_preset(definitions, name)}
+        final = {change.path: change for change in setting_changes_of_preset(definitions, name)}
         for path, change in final.items():
             default = catalogue.settings[str(path[0])].default if path[0] in catalogue.settings else None
             if len(path) == 1 and change.value == default:
@@ -128,7 +128,7 @@ class OutsideSettings:
             )
         if why := why_never_permitted(name, catalogue):
             raise InputError(f"{where}: {name} can't be set from outside: {why}")
-        pattern = self._pattern(dotted_paths.parse_path(key))
+        pattern = self._pattern(dotted_paths.parse_dotted_path(key))
         if pattern is None:
             raise InputError(
                 f"{where}: {key} can't be set from outside{suggest_similar_name(key, self.patterns)};"
@@ -189,11 +189,11 @@ def _settings_in_change(path: dotted_paths.Path, value: Any) -> list[tuple[str, 
 
 def _setting_name_of_dotted_key(key: str, where: str) -> str:
     try:
-        return str(dotted_paths.parse_path(key)[0])
+        return str(dotted_paths.parse_dotted_path(key)[0])
     except dotted_paths.PathError as error:
         raise InputError(f"{where}: {error}") from error
 
 
 @functools.cache
 def _parse_key(key: str) -> dotted_paths.Path:
-    return dotted_paths.parse_path(key)
+    return dotted_paths.parse_dotted_path(key)

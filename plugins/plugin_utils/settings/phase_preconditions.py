@@ -15,10 +15,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
-    nearest_file,
+    suggest_nearest_file,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_selection, run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
@@ -29,10 +29,10 @@ from . import (
     point_loads,
     project_role,
     schedule_keywords,
-    verdict_settings,
+    verdict_setting_checks,
     workload_template_checks,
 )
-from .declared_checks import first_refused, read_checks
+from .checks_declared_by_roles import first_refused_setting, read_checks
 from .resolve_settings import EffectiveSettings
 from .setting_templates import Render
 from .settings_catalogue import Catalogue
@@ -43,8 +43,10 @@ _EXPORT_CHECKS: dict[str, Callable[[str], object]] = {
     "export_s3_url": s3.parse_s3_url,
     "export_opensearch_url": opensearch.OpenSearchServer,
     "export_opensearch_index_prefix": opensearch.check_index_prefix,
-    "export_mlflow_url": lambda url: http_transport.check_address("MLflow", url, https_only=True),
-    "export_otlp_url": lambda url: http_transport.check_address("the OTLP receiver", url, https_only=True),
+    "export_mlflow_url": lambda url: http_transport.check_url_usable_and_secure("MLflow", url, https_only=True),
+    "export_otlp_url": lambda url: http_transport.check_url_usable_and_secure(
+        "the OTLP receiver", url, https_only=True
+    ),
 }
 
 
@@ -110,13 +112,13 @@ class PreflightInput:
         self._refuse_wrong_export_targets()
         if "report" in self.chosen or self.chosen == ["settings"]:
             self._refuse_wrong_verdict()
-            verdict_settings.check_history_settings(self.found, self._set_by)
+            verdict_setting_checks.check_history_settings(self.found, self._set_by)
         self._refuse_what_roles_refuse(self.phases if self.chosen == ["settings"] else self.chosen)
         if "test" in self.chosen or self.chosen == ["settings"]:
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()
-        schedule_keywords.check_keywords(self.request.project, self.found, self.catalogue.roles)
+        schedule_keywords.check_schedule_keywords(self.request.project, self.found, self.catalogue.roles)
         if run_dir is not None and any(phase in planned for phase in (*TAKING, *ON_CLUSTER)):
             cluster_settings.refuse_other_clusters(run_dir, self._targets(), "rehearsal_name" in self._given())
         if any(phase in planned for phase in TAKING):
@@ -135,7 +137,7 @@ class PreflightInput:
 
     def _refuse_wrong_verdict(self) -> None:
         try:
-            verdict_settings.check_verdict_settings(self.request, self.found, self.catalogue.roles)
+            verdict_setting_checks.check_verdict_settings(self.request, self.found, self.catalogue.roles)
         except InputError as error:
             raise InputError(f"{error}{self._set_by(error.setting)}") from error
 
@@ -155,7 +157,7 @@ class PreflightInput:
         if not asked or "cluster" in self.chosen:
             return
         states = (
-            {record["state"]: record for record in run_cluster_records.read_cluster_records(run_dir).values()}
+            {record["state"]: record for record in clusters_of_run.read_cluster_records(run_dir).values()}
             if run_dir
             else {}
         )
@@ -199,7 +201,7 @@ class PreflightInput:
         for name, where, settings in self._files(phases):
             path = Path(where)
             if not path.exists():
-                raise InputError(f"{name}: there is no {path}{nearest_file(path)}{self._set_by(name)}")
+                raise InputError(f"{name}: there is no {path}{suggest_nearest_file(path)}{self._set_by(name)}")
             if name.endswith("_workload_template"):
                 self._refuse_broken_template(name, path, settings)
 
@@ -250,7 +252,7 @@ class PreflightInput:
     def _refuse_what_roles_refuse(self, phases: Sequence[str]) -> None:
         checks = [*self._checks_of_phases(phases), *(self._checks_of(LEASE_ROLE) if self._leases(phases) else ())]
         for point in self.found.measured:
-            if problem := first_refused(checks, point.settings, self.render):
+            if problem := first_refused_setting(checks, point.settings, self.render):
                 name, why = problem
                 where = f"point {point.name}: " if len(self.found.measured) > 1 else ""
                 raise InputError(f"{where}{why}{self._set_by(name)}")
@@ -302,7 +304,7 @@ class PreflightInput:
     def _refuse_impossible_load(self) -> None:
         """Raise InputError for an invalid load, and for one that can't run on the nodes that the run will create."""
         folder = self.catalogue.roles.get(self.request.project)
-        unfit = point_loads.first_unfit(folder, self.found.measured, self.render) if folder else ""
+        unfit = point_loads.first_point_that_cannot_run(folder, self.found.measured, self.render) if folder else ""
         asks = self.found.settings.get("doctor_fail", True)
         # A named rehearsal cluster may have more nodes.
         if unfit and asks and "cluster" in self.chosen and "rehearsal_name" not in self._given():
@@ -313,9 +315,9 @@ class PreflightInput:
     def _refuse_wrong_cluster(self) -> None:
         try:
             targets = self._targets()
-            cluster_names = cluster_selection.assign_cluster_names(targets, "")
+            cluster_names = clusters_of_run.assign_cluster_names(targets, "")
             for target, name in zip(targets, cluster_names, strict=True):
-                cluster_settings.lifetime(target)
+                cluster_settings.cluster_lifetime_seconds(target)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_by_name(target.provider).check(target)
                 if provider_by_name(target.provider).simulated:
@@ -338,7 +340,7 @@ class PreflightInput:
         trees = [point.settings for point in self.found.measured]
         of_kinds = point_loads.components_of_kinds(role, trees, self.render) if role else []
         for settings in self._with_versions_of_points():
-            cluster_settings.check_programs(
+            cluster_settings.check_component_programs(
                 project_role.COMPONENTS, settings, self._given(), job, self._set_by, places, of_kinds
             )
 

@@ -35,7 +35,7 @@ HEAVY_STREAM_SECONDS = 300_000
 _USUAL_TIMESPAN = 600.0
 
 
-def why_heavy(asked: Mapping[str, Any]) -> str:
+def why_load_is_heavy(asked: Mapping[str, Any]) -> str:
     """Return why the requests of a point are heavy, an empty string if they are not.
 
     asked: entry ``requests`` of a meta/doctor.yml, rendered. Raises InputError for invalid arrivals.
@@ -89,7 +89,7 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
 MOST_WORKLOADS = 10_000_000
 
 
-def load_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
+def describe_loads_of_points(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
     """Return point -> text with workloads, duration, GPU hours and peak use; ``all`` if there are several.
 
     role: folder of the project's role. Empty for a project without a load. The number of GPUs is that of the
@@ -103,7 +103,7 @@ def _workload_durations(role: Path, points: Sequence[MatrixPoint], render: Rende
     estimates: dict[str, load_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads_of_points(role, points, render):
-        nodes = simulated_nodes(point.settings, plan.selector, role)
+        nodes = simulated_nodes_of_points(point.settings, plan.selector, role)
         why = _why_capacity_missing(plan, nodes)
         gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.count_node_gpus(plan, nodes)
         estimate = None if why else load_estimate.estimate_by_scheduling(plan, gpus, real=nodes is None)
@@ -112,7 +112,7 @@ def _workload_durations(role: Path, points: Sequence[MatrixPoint], render: Rende
         else:
             estimates[point.name], texts[point.name] = estimate, estimate.text()
     if len(points) > 1 and len(estimates) == len(points):
-        texts["all"] = load_estimate.format_total(list(estimates.values()))
+        texts["all"] = load_estimate.format_total_estimate(list(estimates.values()))
     return texts
 
 
@@ -130,13 +130,13 @@ def _request_durations(role: Path, points: Sequence[MatrixPoint], render: Render
     return texts
 
 
-def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
+def first_point_that_cannot_run(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
     """Return the first point with a load that can never run on the simulated nodes, and why; an empty string if none.
 
     role: folder of the project's role. Raises InputError for an invalid load.
     """
     for point, plan in _loads_of_points(role, points, render):
-        if why := _why_capacity_missing(plan, simulated_nodes(point.settings, plan.selector, role)):
+        if why := _why_capacity_missing(plan, simulated_nodes_of_points(point.settings, plan.selector, role)):
             return f"{role.name}, point {point.name}: {why}"
     return ""
 
@@ -145,13 +145,13 @@ def first_unfit(role: Path, points: Sequence[MatrixPoint], render: Render) -> st
 HEAVY_PODS, HEAVY_RATE, HEAVY_NODES = 500, 50, 100
 
 
-def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
+def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
     """Return the first point whose load is heavy, and why; an empty string if there is none.
 
     role: folder of the project's role. Raises InputError for an invalid load.
     """
     for point, asked in _requests_of_points(role, points, render):
-        if why := why_heavy(asked):
+        if why := why_load_is_heavy(asked):
             return f"point {point.name} {why}"
     for point in points:
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
@@ -164,7 +164,7 @@ def heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str
     return ""
 
 
-def simulated_nodes(
+def simulated_nodes_of_points(
     settings: Mapping[str, Any], selector: Mapping[str, str], role: Path
 ) -> list[load_estimate.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell.
@@ -220,7 +220,7 @@ def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
 
 
 def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
-    why = load_estimate.missing_capacity(plan, nodes) if nodes is not None else ""
+    why = load_estimate.why_capacity_is_missing(plan, nodes) if nodes is not None else ""
     return f"can never run on the {formats.format_count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
 
 
@@ -320,12 +320,12 @@ def nodes_of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
     A point with the nodes of the run must be scaled too if a point before it was. folder: that of the point.
     """
     run, point = (files.read_yaml(directory / "settings.yml") for directory in (run_dir, folder))
-    differs = node_difference(run, point)
+    differs = node_settings_unlike_run(run, point)
     return bool(
         differs or any(attempt.record.get("nodes") for attempt in choose_next_point.read_attempts(run_dir))
     ), differs
 
 
-def node_difference(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+def node_settings_unlike_run(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings about the number and the size of nodes of a point that are not those of the run."""
     return {name: point.get(name) for name in NODE_SETTINGS if point.get(name) != run.get(name)}

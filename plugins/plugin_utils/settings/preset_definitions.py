@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.descr
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import project_role, settings_layers
-from .settings_layers import SettingsError, preset_names, suggest_preset
+from .settings_layers import SettingsError, parse_preset_names, suggest_preset
 
 #: ``-e preset=list`` shows all presets.
 LIST = "list"
@@ -76,7 +76,7 @@ def _presets_in_project_variables(variables: Mapping[str, Any], project: str) ->
             yield PresetDefinition(str(name), variable, values or {}, ansible_core.origin_of_value(name))
 
 
-def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+def presets_of_collections(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets of the role's collection, and the common ones of ours, that no variable defines yet.
 
     Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
@@ -93,7 +93,7 @@ def installed_presets(role: project_role.ProjectRole, variables: Mapping[str, An
     return presets
 
 
-def definitions_by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
+def definitions_of_used_presets(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     """Return the presets that are used."""
     return {definition.name: definition.values for definition in definitions}
 
@@ -101,7 +101,7 @@ def definitions_by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Va
 def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
     notes = []
-    for name in settings_layers.presets_with_extended(definitions_by_name(definitions), names):
+    for name in settings_layers.presets_with_extended(definitions_of_used_presets(definitions), names):
         *others, used = [definition for definition in definitions if definition.name == name]
         notes += [
             f"preset {name} of {_format_definition_source(used)} is used; it replaces that of"
@@ -166,12 +166,12 @@ def _format_preset_description(preset: PresetDefinition) -> str:
     return preset.description + (" (heavy)" if preset.values.get("heavy") else "")
 
 
-def check_profiles(profiles: Any, presets: Collection[str]) -> None:
+def check_cluster_profiles(profiles: Any, presets: Collection[str]) -> None:
     """Raise SettingsError for profiles that are no dictionary, and for a preset that no project has."""
     if not isinstance(profiles, Mapping):
         raise SettingsError(f"cluster_profiles needs a dictionary, got {profiles!r}", profiles)
     for key, value in profiles.items():
-        for name in preset_names(value):
+        for name in parse_preset_names(value):
             if name not in presets:
                 raise SettingsError(
                     f"cluster_profiles, {key}: no project has a preset '{name}'{suggest_preset(name, presets)}",
@@ -182,10 +182,10 @@ def check_profiles(profiles: Any, presets: Collection[str]) -> None:
 def matching_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the presets of the profiles that match a cluster, by key."""
     names = _cluster_profile_names(cluster)
-    return {key: preset_names(value) for key, value in profiles.items() if key in names}
+    return {key: parse_preset_names(value) for key, value in profiles.items() if key in names}
 
 
-def unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
+def describe_unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
     """Return what to say of a cluster that no profile matches: the names that a profile of it could have."""
     if not profiles:
         return []

@@ -81,7 +81,7 @@ def _file_names_in_folder(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def check_folder(folder: Path, known: Collection[str]) -> None:
+def check_secrets_folder(folder: Path, known: Collection[str]) -> None:
     """Raise InputError if the folder of secrets does not exist, or for a file whose name is nearly that of a secret."""
     if not folder.is_dir():
         raise InputError(f"{DIRECTORY}: {folder} is {'no folder' if folder.exists() else 'missing'}")
@@ -110,7 +110,7 @@ def read_all_secrets(
     values: dict[str, str | None] = {}
     folder = _secrets_folder(settings, template)
     if folder is not None:
-        check_folder(folder, catalogue.secrets)
+        check_secrets_folder(folder, catalogue.secrets)
     for name in catalogue.secrets:
         known = {**variables, DIRECTORY: str(folder or ""), f"{name}_file": settings.get(f"{name}_file")}
         values[name] = read_secret(name, known, os.environ, template)

@@ -76,7 +76,7 @@ def resolve_request(
     tree = {**defaults, **RESERVED}
     changes = _coerce_untemplated_changes(catalogue, _changes_of_layers(request, catalogue))
     tree = _render_partly_set_defaults(tree, changes, render)
-    resolved = settings_layers.apply_changes(ResolvedSettings(tree), changes, EXTENSIBLE & tree.keys())
+    resolved = settings_layers.apply_setting_changes(ResolvedSettings(tree), changes, EXTENSIBLE & tree.keys())
     resolved = _add_bisection_matrix(resolved, catalogue)
     matrix = SettingsMatrix.of(resolved.settings, _own_paths(request))
     values, late = _render_all_settings(resolved, catalogue, render)
@@ -98,7 +98,7 @@ def heavy_presets(request: RequestedSettings) -> list[str]:
     ]
 
 
-def refuse_heavy(request: RequestedSettings, values: Mapping[str, Any]) -> None:
+def refuse_heavy_presets(request: RequestedSettings, values: Mapping[str, Any]) -> None:
     """Raise SettingsError if a heavy preset would run on an existing cluster that others may use.
 
     ``cluster_exclusive`` states that nobody else uses it. A cluster that the run creates is its own.
@@ -123,10 +123,10 @@ def _changes_of_layers(request: RequestedSettings, catalogue: Catalogue) -> list
     ]
     definitions = request.definitions_of_presets()
     for name in request.presets:
-        changes += settings_layers.changes_of_preset(definitions, name)
+        changes += settings_layers.setting_changes_of_preset(definitions, name)
     for profile in request.layers_of_kind("profile"):
         for name in profile.values["presets"]:
-            preset_changes = settings_layers.changes_of_preset(definitions, name)
+            preset_changes = settings_layers.setting_changes_of_preset(definitions, name)
             changes += [
                 SettingChange(f"profile {profile.source} ({change.source})", change.path, change.value, change.key)
                 for change in preset_changes
@@ -184,7 +184,7 @@ def _render_all_settings(
     """
     values: dict[str, Any] = {}
     late: list[str] = []
-    awaiting = setting_templates.awaiting_run(resolved.settings, render)
+    awaiting = setting_templates.settings_only_run_defines(resolved.settings, render)
     for name, raw in resolved.settings.items():
         if known is not None and name in known:
             values[name] = known[name]
@@ -218,7 +218,7 @@ def _add_bisection_matrix(resolved: ResolvedSettings, catalogue: Catalogue) -> R
     plan = bisection_plan.parse_bisect_keyword(resolved.settings["bisect"])
     if plan is None:
         return resolved
-    name = str(dotted_paths.parse_path(plan.over)[0])
+    name = str(dotted_paths.parse_dotted_path(plan.over)[0])
     if name not in catalogue.settings:
         raise SettingsError(
             f"over: unknown setting '{plan.over}'{suggest_similar_name(name, catalogue.settings)}", "bisect", "-e"
@@ -242,7 +242,7 @@ def _own_paths(request: RequestedSettings) -> list[str]:
     paths = [change.path for change in changes] + [
         (name,) for layer in request.layers_of_kind("extra") for name in layer.values
     ]
-    return [dotted_paths.render(path) for path in paths]
+    return [dotted_paths.format_dotted_path(path) for path in paths]
 
 
 def _resolve_matrix_points(
@@ -262,7 +262,7 @@ def _resolve_matrix_points(
     points = []
     for name, combination, source in matrix.combinations():
         changes = _coerce_untemplated_changes(catalogue, settings_layers.changes_of_layer(source, combination))
-        of_point = settings_layers.apply_changes(
+        of_point = settings_layers.apply_setting_changes(
             ResolvedSettings(_render_partly_set_defaults(base, changes, render), resolved.changes),
             changes,
             EXTENSIBLE & base.keys(),
@@ -272,5 +272,5 @@ def _resolve_matrix_points(
         whole, _late = _render_all_settings(of_point, catalogue, render, known)
         why = matrix_points.why_point_skipped(matrix.skip_if, whole, late, render)
         points.append(MatrixPoint(name, combination, whole, why))
-    matrix_points.refuse_nothing([point.skipped for point in points])
+    matrix_points.refuse_all_points_skipped([point.skipped for point in points])
     return points

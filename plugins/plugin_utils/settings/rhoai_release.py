@@ -15,10 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    InputError,
-    suggest_similar_name,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import split_field_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import component_states
 

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
 
-from . import matrix_points, verdict_settings
+from . import matrix_points, verdict_setting_checks
 from .resolve_settings import EffectiveSettings
 from .settings_layers import RequestedSettings
 
@@ -33,11 +33,11 @@ def bisect_keyword_of_playbook(params: Mapping[str, Any] | None, goes_on: bool) 
 
     goes_on: whether a run is continued, which may leave them out. Raises InputError for values that are no list.
     """
-    word = given_bisection(params or {})
+    word = bisection_from_playbook_variables(params or {})
     return {} if params is None or (goes_on and not word) else {"bisect": word or {"over": ""}}
 
 
-def given_bisection(params: Mapping[str, Any]) -> dict[str, Any]:
+def bisection_from_playbook_variables(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the word ``bisect`` from the variables of its playbook, without those that are not set.
 
     ``-e values=[1,2]`` and ``-e values=1,2`` are texts. Raises InputError for one that is no list.
@@ -60,7 +60,7 @@ def bisect_keyword_of_request(request: RequestedSettings) -> dict[str, Any]:
     )
 
 
-def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
+def check_schedule_keywords(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> None:
     """Raise InputError for a wrong word. roles: their folders by name."""
     repeat, bisect = (
         repeat_until_decided.parse_repeat_keyword(effective.repeat),
@@ -78,7 +78,7 @@ def check_keywords(project: str, effective: EffectiveSettings, roles: Mapping[st
     if bisect:
         known = set(_kpi_names_of_points(project, effective, roles))
         is_defined = any(kpi_limits.do_patterns_overlap(kpi, bisect.kpi) for kpi in known)
-        if not is_defined and verdict_settings.KPI_FILES not in effective.late:
+        if not is_defined and verdict_setting_checks.KPI_FILES not in effective.late:
             raise InputError(f"kpi: '{bisect.kpi}' is not defined{suggest_similar_name(bisect.kpi, known)}")
 
 
@@ -100,7 +100,7 @@ def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
     return max(known, most_attempts(effective)) + 1
 
 
-def most_text(effective: EffectiveSettings) -> str:
+def describe_most_attempts(effective: EffectiveSettings) -> str:
     """Return how many attempts a run makes at most, and in what time; empty without one of the words."""
     repeat, bisect = (
         repeat_until_decided.parse_repeat_keyword(effective.repeat),
@@ -128,7 +128,7 @@ def _has_decidable_figures(effective: EffectiveSettings) -> bool:
 
 def _kpi_names_of_points(project: str, effective: EffectiveSettings, roles: Mapping[str, Path]) -> Iterator[str]:
     paths = dict.fromkeys(
-        path for point in effective.points for path in verdict_settings.kpi_files(project, point.settings, roles)
+        path for point in effective.points for path in verdict_setting_checks.kpi_files(project, point.settings, roles)
     )
     for definition in kpi_definitions.load_kpi_definitions(list(paths)):
         yield from kpi_limits.kpi_names_of_definition(definition)

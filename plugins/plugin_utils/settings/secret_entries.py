@@ -23,9 +23,9 @@ from typing import Any
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from . import dotted_paths, matrix_points, setting_templates
 from .settings_catalogue import Catalogue
@@ -41,7 +41,7 @@ _FORMS = SecretScanner({})
 def _setting_and_key(dotted: str) -> tuple[str, str]:
     """Return the setting of a dotted key, and the names behind it, joined by dots; indices are left out."""
     try:
-        path = dotted_paths.parse_path(dotted)
+        path = dotted_paths.parse_dotted_path(dotted)
     except dotted_paths.PathError:
         return dotted, ""
     return str(path[0]), ".".join(step for step in path[1:] if isinstance(step, str))
@@ -89,7 +89,7 @@ def mask_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: mask_setting(name, value) for name, value in values.items()}
 
 
-def entries_of_setting(setting: str, value: Any) -> dict[str, str]:
+def secret_entries_of_setting(setting: str, value: Any) -> dict[str, str]:
     """Return the secrets in a dictionary of environment variables; MASK for those that were read from a file."""
     entries = value if isinstance(value, Mapping) else {}
     return {str(key): str(entry) for key, entry in entries.items() if entry == MASK or _is_secret(setting, key, entry)}
@@ -131,7 +131,7 @@ def _texts_inside(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _texts_inside(entry, place)
 
 
-def check_entries(
+def secrets_in_settings(
     catalogue: Catalogue, settings: Mapping[str, Any], points: Sequence[Mapping[str, Any]], used: bool
 ) -> dict[str, dict[str, str]]:
     """Return the secrets in settings, by setting. used: whether a phase needs them.
@@ -144,8 +144,8 @@ def check_entries(
         about = catalogue.needs.get(name) or {}
         values = [value, *(other for point in points if (other := point.get(name)) != value)]
         if about.get("entries"):
-            by_point = [entries_of_setting(name, point.get(name)) for point in points] or [
-                entries_of_setting(name, value)
+            by_point = [secret_entries_of_setting(name, point.get(name)) for point in points] or [
+                secret_entries_of_setting(name, value)
             ]
             if any(entries != by_point[0] for entries in by_point):
                 names = ", ".join(sorted({key for entries in by_point for key in entries}))
@@ -174,7 +174,7 @@ def _read_kept() -> dict[str, dict[str, str]]:
     return kept
 
 
-def keep_entries(found: Mapping[str, Mapping[str, str]]) -> None:
+def keep_secret_entries(found: Mapping[str, Mapping[str, str]]) -> None:
     """Keep the secrets for the roles of this process."""
     path = _kept_file()
     path.unlink(missing_ok=True)
@@ -184,9 +184,9 @@ def keep_entries(found: Mapping[str, Mapping[str, str]]) -> None:
             json.dump(found, stream)
 
 
-def read_entries(setting: str, value: Any) -> dict[str, str]:
+def read_secrets_in_setting(setting: str, value: Any) -> dict[str, str]:
     """Return the secrets in the present value of a setting. Raises InputError if one is masked and was not kept."""
-    entries = entries_of_setting(setting, value)
+    entries = secret_entries_of_setting(setting, value)
     kept = _read_kept().get(setting, {})
     result = {key: kept.get(key, entry) if entry == MASK else entry for key, entry in entries.items()}
     if masked := [key for key, entry in result.items() if entry == MASK]:
@@ -194,7 +194,7 @@ def read_entries(setting: str, value: Any) -> dict[str, str]:
     return result
 
 
-def kept_values() -> dict[str, str]:
+def kept_secret_entries() -> dict[str, str]:
     """Return the secrets that were kept, for the scan before an export."""
     return by_dotted_key(_read_kept())
 

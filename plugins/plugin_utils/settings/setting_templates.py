@@ -59,8 +59,8 @@ def mark_unsafe(value: Any, trusted: Any) -> Any:
     return str(value)
 
 
-def load_yaml(path: Path) -> dict[str, Any]:
-    """Read a file that dump_yaml() wrote, with UnsafeText for ``!unsafe``. Raises DataError naming the file."""
+def load_yaml_with_unsafe(path: Path) -> dict[str, Any]:
+    """Read a file that dump_yaml_with_unsafe() wrote, with UnsafeText for ``!unsafe``. Raises DataError."""
     document = files.read_yaml(path, UnsafeText)
     if not isinstance(document, dict):
         raise DataError(f"{path}: a dictionary is expected, not {type(document).__name__}")
@@ -74,7 +74,10 @@ def mark_other_templates_unsafe(values: Mapping[str, Any], known: Mapping[str, C
     """
     return {
         key: mark_unsafe(
-            value, lambda text, key=key: not isinstance(text, UnsafeText) and text in known.get(setting_of(key), ())
+            value,
+            lambda text, key=key: (
+                not isinstance(text, UnsafeText) and text in known.get(setting_of_dotted_key(key), ())
+            ),
         )
         for key, value in values.items()
     }
@@ -95,18 +98,18 @@ def add_templates(known: dict[str, set[str]], values: Mapping[str, Any]) -> None
     for key, value in values.items():
         found = {text for text in texts_in_value(value) if has_template(text)}
         if found:
-            known.setdefault(setting_of(key), set()).update(found)
+            known.setdefault(setting_of_dotted_key(key), set()).update(found)
 
 
-def setting_of(key: str) -> str:
+def setting_of_dotted_key(key: str) -> str:
     """Return the setting that a dotted key reaches into: ``a`` of ``a.b``, of ``a[0]`` and of ``["a"].b``."""
     try:
-        return str(dotted_paths.parse_path(str(key))[0])
+        return str(dotted_paths.parse_dotted_path(str(key))[0])
     except dotted_paths.PathError:
         return str(key)
 
 
-def dump_yaml(value: Any) -> str:
+def dump_yaml_with_unsafe(value: Any) -> str:
     """Return ``value`` as YAML without sorting its keys; UnsafeText becomes ``!unsafe``."""
     import yaml
 
@@ -134,7 +137,7 @@ def create_template_renderer(templar: Any, variables: Mapping[str, Any]) -> Any:
         if isinstance(value, list):
             return [trusted(element) for element in value]
         is_template = isinstance(value, str) and not isinstance(value, UnsafeText)
-        return ansible_core.as_template(value) if is_template else value
+        return ansible_core.mark_as_template(value) if is_template else value
 
     seen: list[Any] = [None, None]  # the last tree and its engine: the settings of a tree are rendered in succession
 
@@ -172,7 +175,7 @@ def names_in_template(text: str) -> set[str]:
     return {node.name for node in name_nodes} - stored - set(DEFAULT_NAMESPACE) - set(FUNCTIONS)
 
 
-def undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
+def first_undefined_name(value: Any, settings: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
     """Return the name in a template that nothing defines, also through other settings and variables.
 
     Returns None if each undefined value is one that only the run defines, an empty string if all names are known and
@@ -221,7 +224,7 @@ def dependent_settings(of_settings: Mapping[str, set[str]], changed: Iterable[st
     )
 
 
-def awaiting_run(settings: Mapping[str, Any], render: Render) -> set[str]:
+def settings_only_run_defines(settings: Mapping[str, Any], render: Render) -> set[str]:
     """Return the settings that refer to a name which only the run defines, and which is not defined yet.
 
     Also those that can be rendered without it, such as ``{{ cluster_acquired.sutest.context | default('') }}``: they

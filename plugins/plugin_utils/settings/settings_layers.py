@@ -68,7 +68,7 @@ def changes_of_layer(source: str, values: Mapping[str, Any]) -> list[SettingChan
     return [_create_change(source, key, value) for key, value in values.items()]
 
 
-def changes_of_preset(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[SettingChange]:
+def setting_changes_of_preset(presets: Mapping[str, Mapping[str, Any] | None], name: str) -> Iterator[SettingChange]:
     """Yield the changes of a preset; those of an extended preset come at the position of ``extends``."""
     todo = [_preset_chain_and_items(presets, name, ())]  # a stack instead of recursion: a chain may be of any length
     while todo:
@@ -111,17 +111,17 @@ def _extended_presets(value: Any, name: str) -> list[str]:
             "extends",
             f"preset {name}",
         )
-    return preset_names(names)
+    return parse_preset_names(names)
 
 
 def _create_change(source: str, key: Any, value: Any) -> SettingChange:
     try:
-        return SettingChange(source, dotted_paths.parse_path(str(key)), value, key)
+        return SettingChange(source, dotted_paths.parse_dotted_path(str(key)), value, key)
     except dotted_paths.PathError as error:
         raise SettingsError(f"{source}: {error}", key, source) from error
 
 
-def apply_changes(
+def apply_setting_changes(
     resolved: ResolvedSettings,
     changes: Sequence[SettingChange] | Iterator[SettingChange],
     extensible: Collection[str] = (),
@@ -140,7 +140,7 @@ def apply_changes(
             tree = change_tree(tree, change.path, change.value)
         except dotted_paths.PathError as error:
             what = "setting" if len(change.path) == 1 else "key"
-            dotted = dotted_paths.render(change.path)
+            dotted = dotted_paths.format_dotted_path(change.path)
             message = f"{change.source} sets the unknown {what} '{dotted}': {error}"
             raise SettingsError(message, change.key, change.source) from error
         made.append(change)
@@ -158,14 +158,14 @@ def suggest_preset(name: str, known: Collection[str]) -> str:
     return f" (it is now '{now}')" if now in known else suggest_similar_name(name, known)
 
 
-def preset_names(value: Any) -> list[str]:
+def parse_preset_names(value: Any) -> list[str]:
     """Return the preset names in ``a,b``, ``a b``, ``[a, b]``, ``["a,b"]`` or nothing, in order."""
     if value is None:
         return []
     if isinstance(value, str):
         return value.replace(",", " ").split()
     if isinstance(value, Sequence):
-        return [name for entry in value for name in preset_names(entry)]
+        return [name for entry in value for name in parse_preset_names(entry)]
     raise SettingsError(f"preset: expected a name or a list of names, got {value!r}", value)
 
 
@@ -250,7 +250,7 @@ class RequestedSettings:
         """Read the content of request.yml. Raises DataError for another schema version."""
         if document.get("schema") != "request/1":
             raise DataError(f"{path}: schema '{document.get('schema')}' is not request/1, which this version reads")
-        files.check_schema("request/1", document)
+        files.validate_against_schema("request/1", document)
         layers = tuple(
             SettingsLayer(
                 str(entry["kind"]), str(entry["source"]), dict(entry["values"]), dict(entry.get("origins") or {})
@@ -278,7 +278,7 @@ def _is_layer_named(layer: SettingsLayer, source: str) -> bool:
 
 
 def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names: Sequence[str]) -> list[str]:
-    """Return ``names`` and all presets that they extend, each once; changes_of_preset() reports unknown names."""
+    """Return ``names`` and all presets that they extend, each once; setting_changes_of_preset() checks them."""
 
     reached: list[str] = []
     todo = list(names)
@@ -287,7 +287,7 @@ def presets_with_extended(presets: Mapping[str, Mapping[str, Any] | None], names
         if name in reached or name not in presets:
             continue
         reached.append(name)
-        todo += preset_names((presets[name] or {}).get("extends"))
+        todo += parse_preset_names((presets[name] or {}).get("extends"))
     return reached
 
 

@@ -136,12 +136,12 @@ def read_kind_file(path: Path) -> WorkloadKind:
     return WorkloadKind(path.parent, {key: value for key, value in document.items() if key not in keys}, **keys)
 
 
-def places_of_role(role: str) -> list[Path]:
+def kind_folders_of_project(role: str) -> list[Path]:
     """Return the folders that have kinds of a project, beside those of this collection. role: as project_role.find."""
     return [project_role.find_role(role).folder / "files" / "kinds"]
 
 
-def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[Path]:
+def kind_folders_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[Path]:
     """Return the folders that have kinds of the roles of a task, and of the project.
 
     Args:
@@ -149,7 +149,7 @@ def places_of_task(variables: Mapping[str, Any], template: Callable[[Any], Any])
         template: renders a value with them, because the name of the project's role may be a template.
     """
     paths = [*variables.get("ansible_parent_role_paths", ()), variables.get("role_path")]
-    project = places_of_role(str(template(variables["run_role"]))) if variables.get("run_role") else []
+    project = kind_folders_of_project(str(template(variables["run_role"]))) if variables.get("run_role") else []
     return [*project, *(Path(str(path)) / "files" / "kinds" for path in paths if path)]
 
 
@@ -165,7 +165,7 @@ def all_kind_names(places: Sequence[Path] = ()) -> list[str]:
     return sorted(read_kind_file(folder / FILE).name for folder in _kind_folders_by_name(places).values())
 
 
-def load_kind(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
+def load_kind_by_name_or_path(name: str, places: Sequence[Path] = ()) -> WorkloadKind:
     """Read a kind by its name in any case, or by the path of its folder.
 
     Args:
@@ -190,7 +190,7 @@ def find_wrapped_kind(kind: WorkloadKind, wraps: str = "", places: Sequence[Path
     """Return the kind of the object in a wrapper, None if the kind wraps nothing. Raises InputError."""
     if wraps and not kind.wraps:
         raise InputError(f"kind {kind.name} does not wrap another object, so it cannot wrap {wraps}")
-    return load_kind(wraps or kind.wraps, places) if kind.wraps else None
+    return load_kind_by_name_or_path(wraps or kind.wraps, places) if kind.wraps else None
 
 
 # Stage definitions
@@ -209,7 +209,11 @@ def _resolve_stage_definition(entry: Any, find: Find, places: Sequence[Path]) ->
         return entry
     changes = {"use": entry} if isinstance(entry, str) else dict(entry)
     name, ends_at = str(changes.pop("use")), changes.pop("ends_at", None)
-    kind = read_kind_file(Path(find("files", name))) if name.endswith((".yml", ".yaml")) else load_kind(name, places)
+    kind = (
+        read_kind_file(Path(find("files", name)))
+        if name.endswith((".yml", ".yaml"))
+        else load_kind_by_name_or_path(name, places)
+    )
     definition = kind.definition if ends_at is None else _definition_succeeding_at_stage(kind.definition, str(ends_at))
     return {**definition, **changes}
 
@@ -234,7 +238,7 @@ def kinds_required_on_cluster(workloads: Sequence[str], watches: Sequence[Any], 
 
     The arguments are those of permissions_required_by_load().
     """
-    kinds = [load_kind(name, places) for name in workloads]
+    kinds = [load_kind_by_name_or_path(name, places) for name in workloads]
     # Every cluster has the kinds whose group is no domain.
     kinds += [
         kind
@@ -249,7 +253,7 @@ def conflicts_of_load(workloads: Sequence[str], watches: Sequence[Any], places: 
 
     The arguments are those of permissions_required_by_load().
     """
-    kinds = [load_kind(name, places) for name in workloads]
+    kinds = [load_kind_by_name_or_path(name, places) for name in workloads]
     kinds += [wrapped for kind in kinds if (wrapped := find_wrapped_kind(kind, places=places))]
     entries = _watch_only_stage_entries(workloads, watches, places)
     watched = {str(entry.get("use") if isinstance(entry, dict) else entry) for entry in entries}
@@ -272,7 +276,7 @@ def permissions_required_by_load(
     """
     rules: list[dict[str, Any]] = []
     for name in workloads:
-        kind = load_kind(name, places)
+        kind = load_kind_by_name_or_path(name, places)
         rules.append(_permission_entry(kind, ["test"], ["create", "get", "list", "watch"]))
         rules.append(_permission_entry(kind, ["test", "cleanup"], ["list", "delete", "deletecollection"]))
         rules += kind.permissions
@@ -285,7 +289,7 @@ def permissions_required_by_load(
 
 def _watch_only_stage_entries(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[Any]:
     """Return the entries of workload_stages that are only watched: those given, and the parts of the workloads."""
-    kinds = [load_kind(name, places) for name in workloads]
+    kinds = [load_kind_by_name_or_path(name, places) for name in workloads]
     return [*watches, *(part for kind in kinds for part in kind.watched(find_wrapped_kind(kind, places=places))[1:])]
 
 
@@ -297,7 +301,7 @@ def _known_required_kinds(
         values = {"use": entry} if isinstance(entry, str) else entry
         name = str(values.get("use") or "")
         if name and not name.endswith((".yml", ".yaml")) and not values.get("optional"):
-            yield load_kind(name, places), values
+            yield load_kind_by_name_or_path(name, places), values
 
 
 def _permission_entry(kind: WorkloadKind, phases: list[str], verbs: list[str]) -> dict[str, Any]:
@@ -312,7 +316,7 @@ def _permission_entry(kind: WorkloadKind, phases: list[str], verbs: list[str]) -
 
 def components_of_load(workloads: Sequence[str], watches: Sequence[Any], places: Sequence[Path]) -> list[str]:
     """Return the components that have the kinds of a load. Arguments as of permissions_required_by_load()."""
-    kinds = [load_kind(name, places) for name in workloads]
+    kinds = [load_kind_by_name_or_path(name, places) for name in workloads]
     kinds += [
         kind for kind, _entry in _known_required_kinds(_watch_only_stage_entries(workloads, watches, places), places)
     ]

@@ -91,7 +91,7 @@ def _optional_names(tree: nodes.Template) -> Iterator[str]:
 def _kind_of_rendered_workload(path: Path, text: str) -> str:
     """Return the kind of the workload of a template, rendered as by a load. Raises InputError."""
     template = WorkloadTemplate(str(path), text)
-    return template_renderer.render(template, "run", "000", "namespace", (0, 1)).workload.kind
+    return template_renderer.render_template_for_indices(template, "run", "000", "namespace", (0, 1)).workload.kind
 
 
 def _kind_of_workload(text: str) -> str:

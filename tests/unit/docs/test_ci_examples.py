@@ -64,5 +64,5 @@ def test_the_secrets_and_variables_of_an_example_exist(engine: str) -> None:
     if engine == "tekton":
         (step,) = yaml.safe_load(text)["spec"]["steps"]
         environ = {one["name"]: "value" for one in step["env"]}
-        assert ci_engines.detect(ENGINES, environ) == "tekton"
+        assert ci_engines.detect_ci_engine(ENGINES, environ) == "tekton"
         assert ci_engines.read_current_job(ENGINES, "", environ, {}).path == "pull/value/value/value/value"

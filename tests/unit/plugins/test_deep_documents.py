@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import json_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_input
 
 PLUGINS = Path(__file__).parents[3] / "plugins"
 
@@ -24,13 +24,13 @@ def direct_calls(path: Path) -> list[str]:
 def test_plugins_parse_json_by_the_one_function_that_refuses_too_many_levels() -> None:
     """json raises RecursionError for them, which is no ValueError."""
     places = [place for path in PLUGINS.rglob("*.py") for place in direct_calls(path)]
-    own = [place for place in places if place.startswith("module_utils/_base/json_text.py:")]
+    own = [place for place in places if place.startswith("module_utils/_base/untrusted_input.py:")]
     plain = [place for place in places if place.startswith("module_utils/_base/files.py:")]
     assert own and len(plain) == 1, "files.to_plain_types parses what it has written itself"
     assert sorted(places) == sorted([*own, *plain])
 
 
-@pytest.mark.parametrize("parse", [json_text.parse_json, json_text.parse_finite_json])
+@pytest.mark.parametrize("parse", [untrusted_input.parse_json, untrusted_input.parse_finite_json])
 @pytest.mark.parametrize("level", [b"[", b'{"a":', b"[[{}],"])
 def test_a_document_with_very_many_levels_is_a_value_error(parse, level: bytes) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):

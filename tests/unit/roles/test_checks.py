@@ -12,7 +12,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    declared_checks,
+    checks_declared_by_roles,
     setting_templates,
 )
 
@@ -37,14 +37,14 @@ USUAL = {
 }
 
 
-def problem(**settings: Any) -> declared_checks.Problem | None:
+def problem(**settings: Any) -> checks_declared_by_roles.Problem | None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     checks = [
         one
         for role in ("sample", "workload", "workload_scale", "users")
-        for one in declared_checks.read_checks(ROLES / role / "meta/checks.yml")
+        for one in checks_declared_by_roles.read_checks(ROLES / role / "meta/checks.yml")
     ]
-    return declared_checks.first_refused(checks, {**USUAL, **settings}, render)
+    return checks_declared_by_roles.first_refused_setting(checks, {**USUAL, **settings}, render)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import training_objects
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 
@@ -81,14 +81,14 @@ def environment(pod: dict[str, Any]) -> dict[str, Any]:
     return {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize("flavour", training_programs.flavour_names())
+@pytest.mark.parametrize("flavour", training_flavours.flavour_names())
 @pytest.mark.parametrize("given", [{}, {"fine_tuning_gpus": 0}, EVERYTHING], ids=["defaults", "no GPU", "everything"])
 @pytest.mark.parametrize("simulated", [True, False], ids=["simulated", "real"])
 def test_the_schema_of_the_kind_permits_every_field(
     flavour: str, given: dict[str, Any], simulated: bool, schemas: dict[tuple[str, str], Any]
 ) -> None:
     manifest, *shared = objects({**given, "fine_tuning_flavour": flavour}, simulated)
-    kind = workload_kinds.load_kind(training_programs.load_flavour(flavour).apis[0])
+    kind = workload_kinds.load_kind_by_name_or_path(training_flavours.load_flavour(flavour).apis[0])
     assert [f"{manifest['apiVersion']}/{manifest['kind']}"] == kind.references
     assert [problems(schemas, one) for one in (manifest, *shared)] == [[] for _one in (manifest, *shared)]
 
@@ -101,7 +101,7 @@ def test_the_schemas_find_an_unknown_field_and_a_wrong_type(schemas: dict[tuple[
     assert len(problems(schemas, manifest)) == 2
 
 
-@pytest.mark.parametrize("flavour", training_programs.flavour_names())
+@pytest.mark.parametrize("flavour", training_flavours.flavour_names())
 def test_every_pod_has_its_networks_shared_memory_and_rdma(flavour: str) -> None:
     found = pods({**EVERYTHING, "fine_tuning_flavour": flavour})
     assert found
@@ -138,7 +138,7 @@ def test_a_pod_without_secondary_networks_uses_the_interfaces_that_its_libraries
     assert "k8s.v1.cni.cncf.io/networks" not in pod["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize("flavour", training_programs.flavour_names())
+@pytest.mark.parametrize("flavour", training_flavours.flavour_names())
 @pytest.mark.parametrize(
     ("given", "claim"),
     [({}, ""), ({"fine_tuning_output_claim": "models"}, "models"), ({"fine_tuning_files": ["*.json"]}, "output")],
@@ -211,7 +211,7 @@ def test_several_models_are_as_many_templates_each_with_its_configuration(flavou
     assert argument is None or argument in pod["containers"][0]["args"]
 
 
-@pytest.mark.parametrize("flavour", training_programs.flavour_names())
+@pytest.mark.parametrize("flavour", training_flavours.flavour_names())
 def test_a_replicated_dataset_is_made_before_the_training(flavour: str, schemas: dict[tuple[str, str], Any]) -> None:
     given = {
         **EVERYTHING,
@@ -402,7 +402,7 @@ def test_a_training_without_gpus_has_one_process_in_each_pod_on_the_cpu() -> Non
 def test_the_choices_of_the_setting_are_the_folders() -> None:
     specs = yaml.safe_load((training_objects.ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
     options = specs["argument_specs"]["main"]["options"]
-    assert sorted(options["fine_tuning_flavour"]["choices"]) == training_programs.flavour_names()
+    assert sorted(options["fine_tuning_flavour"]["choices"]) == training_flavours.flavour_names()
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_the_pods_of_trainjobs_are_in_a_runtime_that_all_share_but_each_writes_t
     given = {**EVERYTHING, "fine_tuning_api": "trainjob", "fine_tuning_output_claim": "out"}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
     template = WorkloadTemplate(**training_objects.resolved(templates[0]))
-    made = template_renderer.render(template, "t1", "001", "t1", [4, 5])
+    made = template_renderer.render_template_for_indices(template, "t1", "001", "t1", [4, 5])
     (runtime,) = made.shared
     jobs = [made.workload.manifest(index) for index in (4, 5)]
     assert [problems(schemas, one) for one in (runtime, *jobs)] == [[], [], []]
@@ -458,7 +458,9 @@ def test_a_runtime_of_the_cluster_gets_what_the_api_permits(newer: bool, schemas
     given |= {"fine_tuning_host_network": False, "fine_tuning_priority_class": ""}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
     template = WorkloadTemplate(**training_objects.resolved(templates[0]))
-    made = template_renderer.render(template, "t1", "001", "t1", [4], has_field=lambda *_names: newer)
+    made = template_renderer.render_template_for_indices(
+        template, "t1", "001", "t1", [4], has_field=lambda *_names: newer
+    )
     assert made.shared == [], "no runtime of ours"
     spec = made.workload.manifest(4)["spec"]
     assert spec["runtimeRef"] == {"kind": "ClusterTrainingRuntime", "name": "torch-distributed"}
@@ -481,7 +483,10 @@ def test_a_job_of_several_pods_is_indexed_and_has_a_service_for_their_names() ->
     given = {"fine_tuning_api": "job", "fine_tuning_pod_count": 2}
     (templates,) = training_objects.variables(given, "__fine_tuning_templates")
     template = WorkloadTemplate(**training_objects.resolved(templates[0]))
-    service, job = (one.manifest(4) for one in template_renderer.render(template, "t1", "001", "t1", [4]).documents)
+    service, job = (
+        one.manifest(4)
+        for one in template_renderer.render_template_for_indices(template, "t1", "001", "t1", [4]).documents
+    )
     assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 2
     assert service["kind"] == "Service" and service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}

@@ -15,12 +15,12 @@ import training_objects
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    declared_checks,
+    checks_declared_by_roles,
     point_loads,
     resolve_settings,
     setting_templates,
     settings_catalogue,
-    settings_context,
+    settings_from_ansible,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +44,7 @@ Known = tuple[settings_catalogue.Catalogue, dict[str, Any]]
 def known(ansible_plugins: None) -> Known:
     """The settings that there are, and their defaults, which may look up the environment."""
     settings = settings_catalogue.load_catalogue(ROOT)
-    return settings, settings_context.role_defaults(LOADER, settings)
+    return settings, settings_from_ansible.role_defaults(LOADER, settings)
 
 
 #: What simulated nodes never have.
@@ -74,14 +74,14 @@ def resolved(project: str, name: str, known: Known) -> tuple[resolve_settings.Ef
 def resolve(project: str, name: str, known: Known) -> tuple[resolve_settings.EffectiveSettings, Any]:
     settings, base = known
     added = ADDED.get(name.split("_")[0], {})
-    request = settings_context.request_of_new_run(project, {**VARIABLES, "preset": name}, added, base, settings)
+    request = settings_from_ansible.request_of_new_run(project, {**VARIABLES, "preset": name}, added, base, settings)
     render = setting_templates.create_template_renderer(Templar(loader=LOADER), {})
     return resolve_settings.resolve_request(request, settings, base, render), render
 
 
 def check_heavy(project: str, name: str, effective: resolve_settings.EffectiveSettings, render: Any) -> None:
     """Check that a preset is marked heavy if its load is."""
-    heavy = point_loads.heavy_load(ROOT / "roles" / project, effective.measured, render)
+    heavy = point_loads.first_heavy_load(ROOT / "roles" / project, effective.measured, render)
     marked = any(
         (presets or {}).get(name, {}).get("heavy")
         for variable, presets in VARIABLES.items()
@@ -104,13 +104,16 @@ def test_the_preset_resolves_fits_on_its_simulated_nodes_and_is_marked_if_it_is_
 ) -> None:
     found, render = resolved(project, name, known)
     assert found.points
-    unfit = point_loads.first_unfit(ROOT / "roles" / project, found.points, render)
+    unfit = point_loads.first_point_that_cannot_run(ROOT / "roles" / project, found.points, render)
     assert unfit.endswith(LACKING.get(name, "")) and bool(unfit) == (name in LACKING)
-    checks = declared_checks.read_checks(ROOT / f"roles/{project}/meta/checks.yml")
+    checks = checks_declared_by_roles.read_checks(ROOT / f"roles/{project}/meta/checks.yml")
     for point in found.measured:
-        assert declared_checks.first_refused(checks, {**point.settings, **ADDED.get(name, {})}, render) is None
+        assert (
+            checks_declared_by_roles.first_refused_setting(checks, {**point.settings, **ADDED.get(name, {})}, render)
+            is None
+        )
     if project == "fine_tuning" and name not in LACKING:
-        costs = point_loads.load_durations(ROOT / "roles" / project, found.measured, render)
+        costs = point_loads.describe_loads_of_points(ROOT / "roles" / project, found.measured, render)
         assert all("GPU hours" in costs[point.name] for point in found.measured)
     if project != "lease":
         check_heavy(project, name, found, render)

@@ -12,9 +12,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    declared_checks,
+    checks_declared_by_roles,
+    read_workload_files,
     setting_templates,
-    workload_files,
     workload_kinds,
 )
 
@@ -39,8 +39,10 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
 def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of the first workload."""
     (entries,) = variables(settings, "__scheduler_templates")
-    (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
-    made = template_renderer.render(workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0])
+    (template,) = read_workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
+    made = template_renderer.render_template_for_indices(
+        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
+    )
     return [document.manifest(0) for document in made.documents]
 
 
@@ -83,7 +85,9 @@ def test_gangs_of_another_kind_go_through_the_same_queue(kind: str, parts: list[
 def test_what_only_jobs_can_do_is_refused_for_other_kinds(wrong: dict[str, Any]) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     checks = [
-        one for one in declared_checks.read_checks(ROLE / "meta" / "checks.yml") if one["setting"] == "scheduler_kind"
+        one
+        for one in checks_declared_by_roles.read_checks(ROLE / "meta" / "checks.yml")
+        if one["setting"] == "scheduler_kind"
     ]
     usual = {"scheduler_mode": "job", "scheduler_topology": "none", "scheduler_gpu_request": "resource"}
     for given, fine in (
@@ -91,7 +95,7 @@ def test_what_only_jobs_can_do_is_refused_for_other_kinds(wrong: dict[str, Any])
         ({**usual, **wrong, "scheduler_kind": "Job"}, True),
         ({**usual, **wrong, "scheduler_kind": "TrainJob"}, False),
     ):
-        assert (declared_checks.first_refused(checks, given, render) is None) is fine
+        assert (checks_declared_by_roles.first_refused_setting(checks, given, render) is None) is fine
 
 
 def test_what_a_manager_may_not_see_of_a_short_job_has_no_figures() -> None:
@@ -119,17 +123,22 @@ def test_what_a_manager_may_not_see_of_a_short_job_has_no_figures() -> None:
 )
 def test_what_manager_and_workers_can_not_share_is_refused(settings: dict[str, Any], name: str) -> None:
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    checks = declared_checks.read_checks(ROLE / "meta" / "checks.yml")
+    checks = checks_declared_by_roles.read_checks(ROLE / "meta" / "checks.yml")
     usual = LOADER.load_from_file(str(ROLE / "defaults" / "main.yml"))
     usual |= {"cluster_provider": "rehearsal", "rehearsal_name": "mine", "fake_gpu_devices": False}
     usual |= {"fake_gpu_topology": [], "fake_gpu_labels": {}, "rehearsal_sources": {}, "rehearsal_components": []}
     usual |= {"cluster_workers": 2, "scheduler_mode": "multikueue", "scheduler_checkout": "x"}
     usual["scheduler_queues"] = [{"name": "a", "flavors": [{"name": "f"}]}]
-    assert declared_checks.first_refused(checks, usual, render) is None
-    problem = declared_checks.first_refused(checks, {**usual, **settings}, render)
+    assert checks_declared_by_roles.first_refused_setting(checks, usual, render) is None
+    problem = checks_declared_by_roles.first_refused_setting(checks, {**usual, **settings}, render)
     assert problem is not None and problem[0] == name
     if name != "scheduler_mode":
-        assert declared_checks.first_refused(checks, {**usual, **settings, "scheduler_mode": "kueue"}, render) is None
+        assert (
+            checks_declared_by_roles.first_refused_setting(
+                checks, {**usual, **settings, "scheduler_mode": "kueue"}, render
+            )
+            is None
+        )
 
 
 def test_only_the_object_that_is_queued_is_suspended_and_has_the_queue() -> None:

@@ -275,7 +275,7 @@ def test_a_simulated_user_creates_uses_and_deletes_one_after_another(
 ) -> None:
     _user, store, folder = pod
     behaviour = load("behaviour")
-    stages = workload_kinds.load_kind("Notebook").definition["stages"]
+    stages = workload_kinds.load_kind_by_name_or_path("Notebook").definition["stages"]
     shipped = yaml.safe_load((FILES / "behaviours" / "notebook.yml").read_text())
     given = {
         "path": shipped["path"], "object": shipped["object"], "stages": stages, "image": "img", "iterations": 3,
@@ -366,7 +366,7 @@ def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     text = (FILES.parent / "templates" / "user.yaml.j2").read_text()
     parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/data"}
     template = workload_templates.WorkloadTemplate("user", text, 1, parameters)
-    (document,) = template_renderer.render(template, "run-aa", "001", "n", range(100)).documents
+    (document,) = template_renderer.render_template_for_indices(template, "run-aa", "001", "n", range(100)).documents
     assert document.bodies is None, "index and name are only printed"
     pod = document.manifest(7)
     (container,) = pod["spec"]["containers"]

@@ -11,7 +11,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLE = Path(__file__).parents[3] / "roles" / "workload_scale"
@@ -32,8 +32,8 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
 def workload(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the object of the first workload."""
     (entries,) = variables(settings, "__workload_scale_templates")
-    (template,) = workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
-    return template_renderer.render(
+    (template,) = read_workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
+    return template_renderer.render_template_for_indices(
         workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
     ).workload.manifest(0)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import (
+from .point_schemas import VERSIONS
+from .schema_field_types import (
     COUNT,
     FREE,
     POINT_ID,
@@ -21,7 +22,6 @@ from .field_types import (
     json_line_schema,
     object_schema,
 )
-from .point_schemas import VERSIONS
 
 #: ours: it has the label of the run, or is in a namespace that has it.
 _DIFFERENCE = {"kind": TEXT, "namespace": TEXT, "name": TEXT, "ours": TRUTH}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import (
+from .schema_field_types import (
     ANCHOR,
     COUNT,
     FREE,

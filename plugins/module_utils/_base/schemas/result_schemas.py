@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_types import (
+from .point_schemas import NODES, VERSIONS
+from .schema_field_types import (
     COUNT,
     FREE,
     MATRIX_POINT_ID,
@@ -22,7 +23,6 @@ from .field_types import (
     json_line_schema,
     object_schema,
 )
-from .point_schemas import NODES, VERSIONS
 
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}

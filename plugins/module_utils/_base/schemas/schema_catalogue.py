@@ -13,13 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from .cluster_schemas import CLUSTERS
-from .comparison_schemas import COMPARISON
-from .finding_and_run_answer_schemas import FINDINGS
 from .load_schemas import LOAD
 from .point_schemas import POINT
 from .result_schemas import RESULTS
-from .run_schemas import RUN
-from .verdict_schemas import VERDICT
+from .run_schemas import FINDINGS, RUN
+from .verdict_and_comparison_schemas import COMPARISON, VERDICT
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     **RUN,
@@ -52,6 +50,6 @@ PUBLISHED = (
 )
 
 
-def schema(name: str) -> dict[str, Any]:
+def schema_by_name(name: str) -> dict[str, Any]:
     """Return the schema called ``name``, such as ``run/1``. Raises KeyError for an unknown name."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **SCHEMAS[name]}

@@ -26,11 +26,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import is_in_its_place
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
+    is_where_run_was_opened,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
-from .. import run_cluster_records
-from ..lock import held_lock_file
+from .. import clusters_of_run
+from ..lock import lock_state_file
 from ..providers import RehearsalProvider
 from ..rehearsal import cluster_lifecycle
 from ..rehearsal.instance_dir import MARKER, list_instance_markers
@@ -94,7 +96,7 @@ class HeldCluster:
         return [self.line(), f"  released by {self.shell_command if self.command else remove}"]
 
 
-def find_held(
+def find_held_clusters(
     artifacts: str | Path, rehearsals: str | Path, now: float, commands: Mapping[str, str] | None = None
 ) -> list[HeldCluster]:
     """Return the held clusters, expired ones first, then by expiry.
@@ -119,22 +121,22 @@ def list_clusters_and_locks(
     artifacts: str | Path, rehearsals: str | Path, commands: Mapping[str, str] | None = None
 ) -> tuple[list[HeldCluster], dict[str, Any]]:
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
-    held = find_held(artifacts, rehearsals, time.time(), commands)
+    held = find_held_clusters(artifacts, rehearsals, time.time(), commands)
     lines = [line for cluster in held for line in cluster.lines()] + format_local_locks(artifacts)
     return held, {"held": [cluster.summary() for cluster in held], "lines": lines or ["nothing is held"]}
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
-    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{run_cluster_records.FILE}"))
+    return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{clusters_of_run.FILE}"))
 
 
 def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Mapping[str, str]) -> list[HeldCluster]:
     """Return the clusters that a run holds; none for a replot, and for another copy of a directory."""
     try:
-        clusters = run_cluster_records.read_cluster_records(folder)
+        clusters = clusters_of_run.read_cluster_records(folder)
         record = files.read_yaml(folder / "run.yml")
         run = str(record["id"])
-        to_release = run_cluster_records.clusters_to_release(clusters)
+        to_release = clusters_of_run.clusters_to_release(clusters)
     except (SeatrialError, KeyError, TypeError, AttributeError, ValueError):
         return []
     if "replot" in record or _is_copy_of_existing_run(folder, record):
@@ -146,7 +148,7 @@ def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Map
         held.append(
             HeldCluster(
                 provider=cluster["provider"],
-                name=run_cluster_records.cluster_display_name(cluster),
+                name=clusters_of_run.cluster_display_name(cluster),
                 run=run,
                 owner=cluster.get("owner") or run,
                 purpose=cluster.get("purpose") or "",
@@ -187,7 +189,7 @@ def _why_not_ours(
         return f"{folder} belongs to another user"
     releases = "its GIVE_BACK releases it"
     if cluster["provider"] != REHEARSAL:
-        named = extra_vars_arguments.extra_vars_text(
+        named = extra_vars_arguments.extra_vars_shell_text(
             {"cluster_name": str(cluster.get("name") or "").removesuffix("-driver")}
         )
         releases += f", or add {named} to it, if the run is of an older version or was moved"
@@ -195,7 +197,7 @@ def _why_not_ours(
         return f"{folder} does not say where the run was made (an older version); {releases}"
     if Path(record["directory"]) != folder.resolve():
         return f"its run was made in {record['directory']}, and {folder} is a copy"
-    if not is_in_its_place(record, folder):
+    if not is_where_run_was_opened(record, folder):
         return f"{folder} was copied, moved or received, or is of an older version; {releases}"
     return "" if commands.get(str(folder)) else f"the project of {folder} has no playbook here"
 
@@ -206,7 +208,7 @@ def _why_not_here(cluster: Mapping[str, Any], rehearsals: str | Path) -> str:
         return ""
     folder = Path(cluster["data_dir"]).resolve()
     here = folder == (Path(rehearsals).expanduser() / str(cluster["name"])).resolve()
-    selects = extra_vars_arguments.extra_vars_text({"rehearsal_data_dir": str(folder.parent)})
+    selects = extra_vars_arguments.extra_vars_shell_text({"rehearsal_data_dir": str(folder.parent)})
     return "" if here else f"it is in {folder}: {selects} selects that folder"
 
 
@@ -271,9 +273,9 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
 def format_local_locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
-    for path in sorted(Path(artifacts).expanduser().glob(f"*/{held_lock_file.PATTERN}")):
-        record = held_lock_file.read_lock_record(path)
-        if record is not None and record["state"] == held_lock_file.HELD:
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{lock_state_file.PATTERN}")):
+        record = lock_state_file.read_lock_record(path)
+        if record is not None and record["state"] == lock_state_file.HELD:
             lines.append(
                 f"lock on {record['cluster']}: run {record['run']}, until {record['until']} unless it is renewed"
             )
@@ -321,7 +323,7 @@ def release_cluster(cluster: HeldCluster, params: Mapping[str, Any], step: StepD
     options = {"name": cluster.name, "data_dir": params["rehearsal_dir"], "components_dir": params["components_dir"]}
     options |= {"cache_dir": "", "owner": cluster.owner}  # it is removed only if it still belongs to the same run
     try:
-        cluster_lifecycle.absent(RehearsalOptions.of(options), lambda _line: None)
+        cluster_lifecycle.remove_instance(RehearsalOptions.of(options), lambda _line: None)
     except SeatrialError as error:
         return str(error)
     return ""

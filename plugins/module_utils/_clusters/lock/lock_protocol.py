@@ -25,8 +25,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_clock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock
 
 from . import lock_lease
 from .lock_lease import LeaseConflictError, LockLease, LockLeaseStore
@@ -266,7 +266,7 @@ def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
     return deleted
 
 
-def queue_text(view: LockView, run: str, where: str) -> str:
+def describe_place_in_queue(view: LockView, run: str, where: str) -> str:
     """Return the place of a waiting run and the state of the lock as text."""
     place = f"place {view.position(run)} of {max(len(view.queue), view.position(run))} in the queue for {where}"
     if view.lock is None:
@@ -274,10 +274,10 @@ def queue_text(view: LockView, run: str, where: str) -> str:
         return f"{place}: free, run {first} is next"
     if view.expired:
         return f"{place}: the lock of run {view.lock.run} has expired"
-    return f"{place}: {holder_text(view.lock)}"
+    return f"{place}: {describe_lock_holder(view.lock)}"
 
 
-def holder_text(entry: LockLease) -> str:
+def describe_lock_holder(entry: LockLease) -> str:
     """Return who holds a lock, for what purpose, since when and until when, as text."""
     by = f" ({entry.owner})" if entry.owner not in ("", entry.run) else ""
     why = f" for {entry.purpose}" if entry.purpose else ""

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes, signals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -33,14 +32,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import ChangeReporter, Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..describe_cluster import api_host
-from . import held_lock_file, lock_lease, lock_protocol
+from ..describe_cluster import api_host_without_usual_port
+from . import lock_lease, lock_protocol, lock_state_file
 
 #: Interval of checking whether the run is still alive, in seconds.
 CHECK_INTERVAL = 0.5
@@ -65,7 +65,7 @@ class RenewalTask:
         """Return the lock file's content."""
         entry = holding.entry
         return {
-            "schema": held_lock_file.SCHEMA,
+            "schema": lock_state_file.SCHEMA,
             "state": state,
             "cluster": self.cluster,
             "namespace": self.namespace,
@@ -85,7 +85,7 @@ class RenewalTask:
         }
 
 
-def running_renewer(record: dict[str, Any] | None) -> ProcessReference | None:
+def find_running_lock_renewer(record: dict[str, Any] | None) -> ProcessReference | None:
     """Return the renewer that a lock file names, if it runs on this machine."""
     if record is None or record["boot"] != boot_id():
         return None
@@ -93,12 +93,12 @@ def running_renewer(record: dict[str, Any] | None) -> ProcessReference | None:
     return renewer if renewer.lives() else None
 
 
-def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> ProcessReference:
+def start_lock_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> ProcessReference:
     """Fork the renewer and return it when it has written the lock file. An earlier one of this run is stopped first.
 
     Raises ProcessError if it can't start.
     """
-    stop_renewer(held_lock_file.read_lock_record(task.path))
+    stop_renewer(lock_state_file.read_lock_record(task.path))
     ready_in, ready_out = os.pipe()
     between = os.fork()
     if between == 0:
@@ -122,7 +122,7 @@ def start_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Process
 
 def stop_renewer(record: dict[str, Any] | None, patience: float = 10.0) -> bool:
     """Stop the renewer that a lock file names and wait until it has ended; return whether it was running."""
-    renewer = running_renewer(record)
+    renewer = find_running_lock_renewer(record)
     if renewer is None:
         return False
     if processes.terminate_processes([renewer], patience):
@@ -147,7 +147,7 @@ def _run_renewer_process(task: RenewalTask, holding: lock_protocol.HeldLock, rea
         patience = max(1.0, task.who.duration / 6)
         with Client.from_kubeconfig(task.kubeconfig, task.context, patience) as client:
             holding.store = lock_lease.ServerStore(client, task.namespace)
-            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.HELD))
+            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.HELD))
             os.write(ready, f"pid {me.pid}".encode())
             os.close(ready)
             _renew_until_end(task, holding, me, over)
@@ -179,9 +179,9 @@ def _renew_until_end(
             continue
         try:
             holding.renew()
-            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.HELD))
+            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.HELD))
         except lock_protocol.LockLost as error:
-            held_lock_file.write_lock_record(task.path, task.record(holding, me, held_lock_file.LOST, str(error)))
+            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.LOST, str(error)))
             # Release what is still ours, because others wait for it.
             with contextlib.suppress(SeatrialError):
                 holding.release()
@@ -232,18 +232,18 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
 
     Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.
     """
-    known = held_lock_file.read_lock_record(spec.path)
+    known = lock_state_file.read_lock_record(spec.path)
     caller = ProcessReference.of(spec.caller)
     if _is_held(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {spec.who.run} already holds the lock"}
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=30) as client:
-        where = api_host(client.access)
+        where = api_host_without_usual_port(client.access)
         contender = lock_protocol.LockContender(lock_lease.ServerStore(client, spec.namespace), spec.who)
         if check:
-            message = lock_protocol.queue_text(contender.look(), spec.who.run, where)
+            message = lock_protocol.describe_place_in_queue(contender.look(), spec.who.run, where)
             return {"changed": True, "waited": 0.0, "lock": None, "msg": message}
         began = time.monotonic()
-        with signals.interrupt_recorded() as stop:
+        with signals.record_termination_signals() as stop:
             try:
                 holding = _wait_for_lock(contender, spec, where, say, stop)
             finally:
@@ -253,7 +253,7 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
         step.timing("cluster", waited, "waiting for the lock")
         task = RenewalTask(spec.kubeconfig, spec.context, spec.namespace, where, spec.who, spec.path, caller, waited)
         try:
-            start_renewer(task, holding)
+            start_lock_renewer(task, holding)
         except SeatrialError:
             holding.release()
             raise
@@ -262,7 +262,7 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
     return {
         "changed": True,
         "waited": round(waited, 1),
-        "lock": held_lock_file.read_lock_record(spec.path),
+        "lock": lock_state_file.read_lock_record(spec.path),
         "msg": message,
     }
 
@@ -271,9 +271,9 @@ def _is_held(record: dict[str, Any] | None, caller: ProcessReference) -> bool:
     """Return whether a renewer of this session holds the lock."""
     return (
         record is not None
-        and record["state"] == held_lock_file.HELD
+        and record["state"] == lock_state_file.HELD
         and record["caller"] == caller.record()
-        and running_renewer(record) is not None
+        and find_running_lock_renewer(record) is not None
     )
 
 
@@ -302,11 +302,11 @@ def _wait_for_lock(
         if now >= deadline:
             raise WaitTimeout(
                 f"the lock on {where} was not free within {spec.timeout:g} s (cluster_lock_timeout): "
-                f"{lock_protocol.queue_text(view, spec.who.run, where)}"
+                f"{lock_protocol.describe_place_in_queue(view, spec.who.run, where)}"
             )
         # A free lock needs no line.
         if view.lock is not None:
-            progress.report(partial(lock_protocol.queue_text, view, spec.who.run, where), state)
+            progress.report(partial(lock_protocol.describe_place_in_queue, view, spec.who.run, where), state)
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
@@ -316,12 +316,12 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
     reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
     """
-    known = held_lock_file.read_lock_record(spec.path)
+    known = lock_state_file.read_lock_record(spec.path)
     state = known["state"] if known is not None else ""
     if check:
-        return {"changed": state == held_lock_file.HELD, "lock": known, "msg": "", "warning": ""}
+        return {"changed": state == lock_state_file.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = stop_renewer(known)
-    if state == held_lock_file.RELEASED and not stopped:
+    if state == lock_state_file.RELEASED and not stopped:
         return {
             "changed": False,
             "lock": known,
@@ -338,21 +338,21 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The renewer may have written the file once more before it ended.
-    known = held_lock_file.read_lock_record(spec.path)
-    if known is not None and known["state"] != held_lock_file.RELEASED:
-        known = {**known, "state": held_lock_file.RELEASED}
-        held_lock_file.write_lock_record(spec.path, known)
+    known = lock_state_file.read_lock_record(spec.path)
+    if known is not None and known["state"] != lock_state_file.RELEASED:
+        known = {**known, "state": lock_state_file.RELEASED}
+        lock_state_file.write_lock_record(spec.path, known)
     held = any(lease.role == lock_lease.HOLDER for lease in deleted)
     message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
     return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}
 
 
-def lock_info(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
+def lock_holder_and_queue(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     """Return the holder of a cluster's lock and the waiting runs; changes nothing."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
         holding, waiting = lock_protocol.split_holder_and_waiters(lock_lease.ServerStore(client, namespace).look())
-        where = api_host(client.access)
-    lines = [f"{where}: {lock_protocol.holder_text(holding)}" if holding else f"{where}: the lock is free"]
+        where = api_host_without_usual_port(client.access)
+    lines = [f"{where}: {lock_protocol.describe_lock_holder(holding)}" if holding else f"{where}: the lock is free"]
     lines += [
         f"  place {place}: run {waiter.run}{f' ({waiter.owner})' if waiter.owner not in ('', waiter.run) else ''}"
         f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since"

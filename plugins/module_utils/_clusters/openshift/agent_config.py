@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import install_config
-from .install_config import check_address_in_network, parse_network_cidr, require_settings
+from .install_config import check_address_in_network, parse_network_cidr, require_settings_are_set
 
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 ROLES = ("master", "worker")
@@ -115,7 +115,7 @@ def _choose_interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
     return choice
 
 
-def check_set(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
+def check_master_and_worker_counts(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
     """Return the numbers of masters and workers. Raises InputError for a set that can't form a cluster."""
     masters = sum(machine.role == "master" for machine in machines)
     workers = len(machines) - masters
@@ -134,7 +134,7 @@ def check_set(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
     return masters, workers
 
 
-def assign_addresses(machines: Sequence[BareMetalHost], settings: Mapping[str, Any]) -> dict[str, str]:
+def addresses_by_machine(machines: Sequence[BareMetalHost], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return machine -> address, empty for DHCP.
 
     Addresses are consecutive from cluster_agent_first_address in the order of the machines, without the virtual
@@ -173,11 +173,11 @@ def build_agent_config(machines: Sequence[BareMetalHost], settings: Mapping[str,
 
     The rendezvous host is the first control plane machine, unless cluster_agent_rendezvous_ip names another's address.
     """
-    addresses = assign_addresses(machines, settings)
+    addresses = addresses_by_machine(machines, settings)
     first = next(machine for machine in machines if machine.role == "master")
     rendezvous = str(settings.get("cluster_agent_rendezvous_ip") or addresses[first.name])
     if not rendezvous:
-        require_settings(settings, "cluster_agent_rendezvous_ip")
+        require_settings_are_set(settings, "cluster_agent_rendezvous_ip")
     config: dict[str, Any] = {
         "apiVersion": "v1beta1",
         "kind": "AgentConfig",
@@ -229,7 +229,7 @@ def nmstate_network_config(machine: BareMetalHost, address: str, settings: Mappi
         return {"interfaces": interfaces}
     prefix = ipaddress.ip_network(parse_network_cidr(settings, "cluster_agent_machine_network", "")).prefixlen
     top["ipv4"] = {"enabled": True, "dhcp": False, "address": [{"ip": address, "prefix-length": prefix}]}
-    require_settings(settings, "cluster_agent_gateway", "cluster_agent_dns")
+    require_settings_are_set(settings, "cluster_agent_gateway", "cluster_agent_dns")
     route = {"destination": "0.0.0.0/0", "next-hop-address": str(settings["cluster_agent_gateway"])}
     return {
         "interfaces": interfaces,

@@ -190,7 +190,7 @@ def cloud_resource_tags(settings: Mapping[str, Any], expires: str | None, owner:
 
 def cloud_install_config(settings: Mapping[str, Any], name: str, user_tags: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of a cluster on a cloud, without pull secret."""
-    require_settings(settings, "cluster_base_domain", "cluster_ipi_region")
+    require_settings_are_set(settings, "cluster_base_domain", "cluster_ipi_region")
     single = settings.get("cluster_ipi_variant", "full") == "single_node"
     control = 1 if single else 3
     workers = 0 if single else int(settings.get("cluster_ipi_compute_count", 3))
@@ -209,7 +209,7 @@ def bare_metal_install_config(settings: Mapping[str, Any], name: str, masters: i
 
     One control plane machine and no worker is a single node, which has no virtual addresses.
     """
-    require_settings(settings, "cluster_base_domain", "cluster_agent_machine_network")
+    require_settings_are_set(settings, "cluster_base_domain", "cluster_agent_machine_network")
     config = common_install_config(settings, name)
     config["controlPlane"] = {"name": "master", "replicas": masters, "platform": {}}
     config["compute"] = [{"name": "worker", "replicas": workers, "platform": {}}]
@@ -218,7 +218,7 @@ def bare_metal_install_config(settings: Mapping[str, Any], name: str, masters: i
     if masters == 1 and not workers:
         config["platform"] = {"none": {}}
     else:
-        require_settings(settings, "cluster_agent_api_vip", "cluster_agent_ingress_vip")
+        require_settings_are_set(settings, "cluster_agent_api_vip", "cluster_agent_ingress_vip")
         vips = {
             part: [
                 check_address_in_network(str(settings[f"cluster_agent_{part}_vip"]), cidr, f"cluster_agent_{part}_vip")
@@ -262,7 +262,7 @@ def hide_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, **{name: HIDDEN for name in ("pullSecret", "sshKey") if config.get(name)}}
 
 
-def require_settings(settings: Mapping[str, Any], *names: str) -> None:
+def require_settings_are_set(settings: Mapping[str, Any], *names: str) -> None:
     """Raise InputError for the first of these settings that is not set."""
     for name in names:
         if settings.get(name) in (None, "", []):

@@ -15,9 +15,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import program_downloads
 
 from .. import providers
 from . import agent_config, cluster_metadata_store, install_config, installer_commands
@@ -69,12 +69,12 @@ def _download_program(
     say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
-        actual_digest = downloads.download_url_to_file(url, archive)
+        actual_digest = program_downloads.download_url_to_file(url, archive)
         if actual_digest != digest:
             raise ProcessError(f"{url} has the SHA-256 {actual_digest}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        downloads.extract_program_from_archive(archive, name, part, url)
+        program_downloads.extract_program_from_archive(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)
@@ -104,10 +104,12 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
             agent_config.read_host_from_inventory(machine["name"], machine["role"], machine["vars"], settings)
             for machine in params["machines"]
         ]
-        config = install_config.bare_metal_install_config(settings, params["name"], *agent_config.check_set(machines))
+        config = install_config.bare_metal_install_config(
+            settings, params["name"], *agent_config.check_master_and_worker_counts(machines)
+        )
         agent = agent_config.build_agent_config(machines, settings, params["name"])
         documents["agent-config.yaml"] = agent
-        addresses = agent_config.assign_addresses(machines, settings)
+        addresses = agent_config.addresses_by_machine(machines, settings)
         results["rendezvous"] = agent["rendezvousIP"]
         results["machines"] = [
             {

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 
-from . import installer_process
+from . import cluster_folder_processes
 
 #: time="…" level=info msg="…", the format of logrus; the message may contain escaped quotes.
 LINE = re.compile(r'level=(?P<level>\w+) msg=(?P<message>"(?:[^"\\]|\\.)*"|\S+)')
@@ -71,7 +71,7 @@ def messages_of_levels(text: str, levels: Iterable[str]) -> list[str]:
     return masked_messages
 
 
-def first_cause(text: str) -> str:
+def first_cause_in_installer_log(text: str) -> str:
     """Return the first error with a cause, else the first error, else the last line; at most 500 characters."""
     errors = messages_of_levels(text, ("error", "fatal"))
     causes = [error for error in errors if not error.lower().startswith(EMPTY)]
@@ -167,14 +167,18 @@ class OpenshiftInstaller:
 
     def create(self) -> bool:
         """Start the creation of the cluster unless it was started before; return whether it was started now."""
-        if installer_process.find_processes_of_folder(self.folder) or (self.folder / "exit.json").exists():
+        if cluster_folder_processes.find_processes_of_folder(self.folder) or (self.folder / "exit.json").exists():
             return False
-        installer_process.start_detached_program(self._command(["create", "cluster"]), self.folder, self.environment)
+        cluster_folder_processes.start_detached_program(
+            self._command(["create", "cluster"]), self.folder, self.environment
+        )
         return True
 
     def created(self, timeout: float) -> None:
         """Wait until the cluster is created. Raises ProcessError with the first cause, WaitTimeout."""
-        code = installer_process.await_end(self.folder, timeout, "openshift-install create cluster", self._follow)
+        code = cluster_folder_processes.await_program_end(
+            self.folder, timeout, "openshift-install create cluster", self._follow
+        )
         if code:
             raise ProcessError(f"openshift-install create cluster: {self.cause()}")
 
@@ -200,7 +204,7 @@ class OpenshiftInstaller:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise WaitTimeout(f"{what} was not reached within {timeout:g} s: {self.cause()}")
-            code = installer_process.run(
+            code = cluster_folder_processes.run_program_to_end(
                 self._command(["agent", "wait-for", what]), self.folder, self.environment, left, self._follow
             )
             if not code:
@@ -216,7 +220,7 @@ class OpenshiftInstaller:
 
         metadata: a copy, for a machine on which the cluster was not created.
         """
-        installer_process.stop_processes_of_folder(self.folder)
+        cluster_folder_processes.stop_processes_of_folder(self.folder)
         path = self.assets / METADATA
         if not path.exists() and not metadata:
             return False
@@ -229,7 +233,7 @@ class OpenshiftInstaller:
 
     def forget(self) -> bool:
         """End running programs and remove the folder; return whether there was one."""
-        installer_process.stop_processes_of_folder(self.folder)
+        cluster_folder_processes.stop_processes_of_folder(self.folder)
         there = self.folder.exists()
         shutil.rmtree(self.folder, ignore_errors=True)
         return there
@@ -281,7 +285,7 @@ class OpenshiftInstaller:
         """Return the first cause in the log, in one line."""
         for path in (self.assets / LOG, self.folder / "output.log"):
             if path.exists() and path.stat().st_size:
-                return first_cause(path.read_text(encoding="utf-8", errors="replace"))
+                return first_cause_in_installer_log(path.read_text(encoding="utf-8", errors="replace"))
         return "the installer logged nothing"
 
     def version(self) -> str:
@@ -295,7 +299,9 @@ class OpenshiftInstaller:
         return [self.program, *words, "--dir", str(self.assets), "--log-level", "debug"]
 
     def _run(self, words: list[str], timeout: float) -> None:
-        code = installer_process.run(self._command(words), self.folder, self.environment, timeout, self._follow)
+        code = cluster_folder_processes.run_program_to_end(
+            self._command(words), self.folder, self.environment, timeout, self._follow
+        )
         if code:
             raise ProcessError(f"openshift-install {' '.join(words[:3])}: {self.cause()}")
 

@@ -26,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 CLUSTERS = "/api/clusters_mgmt/v1/clusters"
 PROPERTY = "seatrial_run"
@@ -66,7 +66,7 @@ def rosa_arguments(name: str, run_id: str, settings: Mapping[str, Any], tags: Ma
     return [*words, *(str(word) for word in settings.get("cluster_managed_arguments") or ())]
 
 
-def osd_body(
+def osd_cluster_request(
     name: str, run_id: str, settings: Mapping[str, Any], tags: Mapping[str, str], expires: str
 ) -> dict[str, Any]:
     """Return the request for an OSD cluster. Tags become properties."""
@@ -146,7 +146,7 @@ class ManagedClusterTools:
             return True
         self.folder.mkdir(parents=True, exist_ok=True)
         body = self.folder / "request.json"
-        files.write_json(body, osd_body(self.name, self.run_id, settings, tags, expires))
+        files.write_json(body, osd_cluster_request(self.name, self.run_id, settings, tags, expires))
         self._ocm("post", CLUSTERS, "--body", str(body))
         return True
 

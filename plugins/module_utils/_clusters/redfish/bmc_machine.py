@@ -23,8 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused, NoAnswer
 
-from .bmc_requests import SERVICE_ROOT, BmcRequests
-from .vendor_traits import STANDARD, VendorTraits, traits_of_vendor
+from .bmc_requests_and_vendors import SERVICE_ROOT, STANDARD, BmcRequests, VendorTraits, traits_of_vendor
 
 #: Seconds between two attempts of a temporarily refused request, and between two queries of a state.
 PAUSE = 2.0

@@ -17,10 +17,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import downloads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import program_downloads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from .component_spec import PublishedBinaries, RehearsalComponent
@@ -37,7 +37,7 @@ PINS = "published.sha256"
 MOST_TEXT = 16 << 20
 
 
-def go_platform() -> tuple[str, str]:
+def go_os_and_architecture() -> tuple[str, str]:
     """Return operating system and processor of this machine, such as ("linux", "amd64")."""
     return platform.system().lower(), _PROCESSORS.get(platform.machine(), platform.machine())
 
@@ -47,7 +47,7 @@ def binary_url(template: str, component: RehearsalComponent, binary: str, proces
 
     processor: as Go writes it; empty: of this machine.
     """
-    kind, own = go_platform()
+    kind, own = go_os_and_architecture()
     processor = processor or own
     values = {"component": component.name, "version": component.version, "os": kind, "arch": processor}
     values["binary"] = binary
@@ -61,23 +61,29 @@ def binary_url(template: str, component: RehearsalComponent, binary: str, proces
         ) from error
 
 
-def sums_url(published: PublishedBinaries, component: RehearsalComponent, binary: str, processor: str = "") -> str:
+def checksum_file_url(
+    published: PublishedBinaries, component: RehearsalComponent, binary: str, processor: str = ""
+) -> str:
     """Return the URL of the file that has the checksum of a program."""
     if published.sums:
         return binary_url(published.sums, component, binary, processor)
     return binary_url(published.url, component, binary, processor) + ".sha256"
 
 
-def fetch_all(component: RehearsalComponent, template: str, wanted: dict[str, Path], record: Path, say: Say) -> str:
+def download_from_users_server(
+    component: RehearsalComponent, template: str, wanted: dict[str, Path], record: Path, say: Say
+) -> str:
     """Download the files in ``wanted`` (name to path) from the user's server; return their origin.
 
     record: file of their checksums. Raises InputError, AccessError, ProcessError, OwnershipError.
     """
-    _download_binaries(component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, downloads.TOTAL)
+    _download_binaries(
+        component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, program_downloads.TOTAL
+    )
     return "downloaded"
 
 
-def read_pins(component: RehearsalComponent) -> dict[str, str]:
+def read_published_checksums(component: RehearsalComponent) -> dict[str, str]:
     """Return the checksums of published files that the component has: URL -> SHA-256. Raises InputError."""
     file, pins = component.folder / PINS, {}
     for number, line in enumerate(file.read_text("utf-8").splitlines() if file.exists() else (), 1):
@@ -87,16 +93,16 @@ def read_pins(component: RehearsalComponent) -> dict[str, str]:
     return pins
 
 
-def is_pinned(component: RehearsalComponent) -> bool:
+def has_all_published_checksums(component: RehearsalComponent) -> bool:
     """Return whether the component has the checksums of all its programs at their publisher."""
     published = component.build.published
-    pins = read_pins(component) if published else {}
+    pins = read_published_checksums(component) if published else {}
     return published is not None and all(
         binary_url(published.url, component, name) in pins for name in component.build.binaries
     )
 
 
-def fetch_published(component: RehearsalComponent, wanted: dict[str, Path], record: Path, say: Say) -> str:
+def download_from_publisher(component: RehearsalComponent, wanted: dict[str, Path], record: Path, say: Say) -> str:
     """Download the programs in ``wanted`` (name to path) from their publisher; return their origin.
 
     record: file of their checksums. Raises AccessError without an answer, and HttpRefused, ProcessError, OwnershipError
@@ -118,11 +124,11 @@ def _download_binaries(
     patience: float,
     limit: float,
 ) -> None:
-    pins = read_pins(component)
+    pins = read_published_checksums(component)
     for name, path in wanted.items():
         url = binary_url(published.url, component, name)
-        sums = sums_url(published, component, name)
-        expected = find_file_checksum(url.rpartition("/")[2], download_text(sums, patience), sums)
+        sums = checksum_file_url(published, component, name)
+        expected = find_file_checksum(url.rpartition("/")[2], download_text_file(sums, patience), sums)
         if pins.get(url, expected) != expected:
             raise ProcessError(
                 f"{sums} has the checksum {expected} of {url}, {component.folder / PINS} has {pins[url]}"
@@ -130,16 +136,16 @@ def _download_binaries(
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
-        checksum = downloads.download_url_to_file(url, file, patience, limit)
+        checksum = program_downloads.download_url_to_file(url, file, patience, limit)
         if checksum != expected:
             raise ProcessError(f"{url} has the checksum {checksum}, {sums} has {expected}: nothing was kept")
         _record_or_compare_checksum(record, url, checksum)
         if archive:
-            downloads.extract_program_from_archive(file, name, path, url)
+            program_downloads.extract_program_from_archive(file, name, path, url)
             file.unlink()
 
 
-def download_text(url: str, patience: float) -> str:
+def download_text_file(url: str, patience: float) -> str:
     """Return the text at ``url``, the first request to a server. Raises AccessError, also HttpRefused."""
     results: list[str | Exception] = []
 

@@ -26,16 +26,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from . import (
     component_binaries,
     component_versions,
-    discovery_caches,
     existing_programs,
     instance_dir,
     instance_processes,
-    launch_plan,
+    kubernetes_core_caches,
     node_images,
-    registry_storage,
+    process_launch_plan,
+    registry_image_files,
     rehearsal_options,
 )
-from .cluster_status import describe_instance_state, program_results, read_instance_state, summary_lines
+from .cluster_status import describe_instance_state, program_results, read_instance_state, summarize_instance_in_lines
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
@@ -48,43 +48,45 @@ from .start_processes import GRACE, InstanceProcessStarter
 def set_cluster_state(options: RehearsalOptions, state: str, say: Say, check: bool = False) -> dict[str, Any]:
     """Establish the module's ``state``; with ``check`` only return what would be changed."""
     if state == "binaries":
-        return get_binaries(options, say, check)
+        return make_programs_available(options, say, check)
     if state == "queried":
         return read_instance_state(options)
     if check:
         now = read_instance_state(options)
-        needs = get_binaries(options, say, check=True)["needs"] if state == "present" else []
+        needs = make_programs_available(options, say, check=True)["needs"] if state == "present" else []
         wanted = "absent" if state == "released" else state
         return {**now, "changed": now["state"] != wanted or bool(needs), "needs": needs}
-    return {"present": present, "absent": absent, "released": release}[state](options, say)
+    return {"present": create_or_repair_instance, "absent": remove_instance, "released": release_instance}[state](
+        options, say
+    )
 
 
-def get_binaries(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
+def make_programs_available(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select_checked(options.components)
     rehearsal_options.check_real_node(options.components)
     if check:
-        existing_programs.check_given(components, options.program_sources)
+        existing_programs.check_user_provided_programs(components, options.program_sources)
         lines = component_binaries.format_provisioning_costs(
             existing_programs.components_without_programs(components, options.program_sources), options.program_sources
         )
         lines += node_images.describe_missing_images(components, options.program_sources.cache)
-        lines += registry_storage.describe_missing_layers(
+        lines += registry_image_files.describe_missing_layers(
             components, node_images.cached_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
-    programs, provided = component_binaries.ensure_programs(components, options.program_sources, say)
+    programs, provided = component_binaries.provide_component_programs(components, options.program_sources, say)
     images, made = node_images.build_missing_images(
         components, program_paths_by_name(programs), options.program_sources.cache, say
     )
-    made = registry_storage.create_missing_compressed_layers(components, images, say) or made
+    made = registry_image_files.create_missing_compressed_layers(components, images, say) or made
     return {"changed": provided or made, "needs": [], **program_results(programs)}
 
 
 # Present
 
 
-def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
+def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """Start missing processes, restart those with another configuration, wait until all are ready.
 
     Requested components are added to those that the instance has. A new instance starts while programs that do not
@@ -112,16 +114,23 @@ def present(options: RehearsalOptions, say: Say) -> dict[str, Any]:
                 )
             )
 
-        programs, provided = component_binaries.ensure_programs(components, options.program_sources, say, start_base)
+        programs, provided = component_binaries.provide_component_programs(
+            components, options.program_sources, say, start_base
+        )
         images, made = node_images.build_missing_images(
             components, program_paths_by_name(programs), options.program_sources.cache, say
         )
     changes = [change for future in base for change in future.result()[0]]
-    made = registry_storage.create_missing_compressed_layers(components, images, say) or made
+    made = registry_image_files.create_missing_compressed_layers(components, images, say) or made
     more, result = _bring_up(options, wanted, components, programs, images, requested, say)
     changes += more
     result.update(program_results(programs))
-    return {"changed": provided or made or bool(changes), "changes": changes, **result, "lines": summary_lines(result)}
+    return {
+        "changed": provided or made or bool(changes),
+        "changes": changes,
+        **result,
+        "lines": summarize_instance_in_lines(result),
+    }
 
 
 def _bring_up(
@@ -155,7 +164,7 @@ def _bring_up(
             marker = instance.create(options.owner, wanted, options.expires or None)
             changes.append("created")
         if options.owner not in ("", marker.owner) and options.user_pid:
-            instance_dir.record_user(instance, options.owner, options.user_pid)
+            instance_dir.record_run_using_instance(instance, options.owner, options.user_pid)
         now = dataclasses.replace(
             marker,
             components=sorted({*wanted, *marker.components}),
@@ -167,7 +176,7 @@ def _bring_up(
             marker = now
             components = _select_as_built(options, marker.components, built)
             instance.update(marker)
-        registry_storage.write_registry_folders(components, images, instance.path)
+        registry_image_files.write_registry_folders(components, images, instance.path)
         changes += InstanceProcessStarter(options.timeout, instance, components, programs, images, say).run()
         result = describe_instance_state(options, instance, marker, components)
     if changes:
@@ -189,7 +198,7 @@ def _built_versions(marker: InstanceMarker, components: Iterable[RehearsalCompon
     """Return the versions of an instance's components that do not have their own, when ``components`` are started."""
     names = {component.name for component in components}
     others = {name: version for name, version in marker.built.items() if name not in names}
-    return {**others, **component_versions.changed_versions(components)}
+    return {**others, **component_versions.components_in_other_version(components)}
 
 
 def _is_running(instance: InstancePaths) -> bool:
@@ -292,7 +301,7 @@ def _refuse_strays(instance: InstancePaths) -> None:
 # Absent
 
 
-def absent(options: RehearsalOptions, say: Say) -> dict[str, Any]:
+def remove_instance(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """End all processes of an instance and remove its folder. Idempotent, also after a crash at any point.
 
     Raises OwnershipError for a folder that is not ours and for an instance of another owner (unless forced).
@@ -304,7 +313,7 @@ def absent(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         return _remove(options, marker, say)
 
 
-def release(options: RehearsalOptions, say: Say) -> dict[str, Any]:
+def release_instance(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """End what run ``options.owner`` has of the instance: remove it, unless another run has or uses it.
 
     The instance of the run passes to a run that still uses it, which removes it when it is released. Idempotent.
@@ -314,12 +323,12 @@ def release(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         marker = instance.marker()
         if marker is None:
             return {**_remove(options, marker, say), "lines": []}
-        instance_dir.forget_user(instance, options.owner)
+        instance_dir.remove_record_of_user(instance, options.owner)
         result = {"changed": False, "state": "present", "name": instance.name}
         if marker.owner != options.owner:
             whose = f"is of run {marker.owner}" if marker.owner else "was started to stay"
             return {**result, "lines": [f"rehearsal cluster {instance.name} {whose} and stays"]}
-        if users := list(instance_dir.live_users(instance)):
+        if users := list(instance_dir.runs_using_instance(instance)):
             instance.update(dataclasses.replace(marker, owner=users[0]))
             uses = f"rehearsal cluster {instance.name} stays, because run {users[0]} uses it, which removes it"
             return {**result, "changed": True, "lines": [uses]}
@@ -331,7 +340,7 @@ def _remove(options: RehearsalOptions, marker: InstanceMarker | None, say: Say) 
     instance = options.instance
     processes = instance_processes.list_running_processes(instance.path)
     instance.sweep()
-    used = launch_plan.read_ports(instance) if marker is not None else {}
+    used = process_launch_plan.read_ports(instance) if marker is not None else {}
     if processes:
         say(f"stopping {instance.name} ({formats.format_count(len(processes), 'process', 'processes')})")
     # The data is removed with them. Only a real node has something to end: containers and mounts.
@@ -340,7 +349,7 @@ def _remove(options: RehearsalOptions, marker: InstanceMarker | None, say: Say) 
         instance_processes.stop_instance_processes(instance.path, level, grace)
     groups = instance_dir.remove_control_groups(instance.path)
     _await_free(used, options.timeout)
-    discovery_caches.remove_discovery_cache(used)
+    kubernetes_core_caches.remove_discovery_cache(used)
     if marker is not None:
         instance.remove()
     elif instance.path.is_dir():

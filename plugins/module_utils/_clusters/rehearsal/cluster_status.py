@@ -15,13 +15,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, existing_programs, instance_processes, launch_plan, rehearsal_options
+from . import component_binaries, existing_programs, instance_processes, process_launch_plan, rehearsal_options
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
-from .launch_plan import API_PORT
+from .process_launch_plan import API_PORT
 from .rehearsal_options import RehearsalOptions
 
 
@@ -35,7 +35,7 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
     others = list_instance_markers(options.data_dir)
     if marker is None:
         left = [
-            instance_processes.process_summary(process, None)
+            instance_processes.process_result_entry(process, None)
             for process in instance_processes.list_running_processes(instance.path)
         ]
         state = "partial" if left else "absent"
@@ -58,11 +58,11 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
         with_versions = replace(options, versions=marker.versions, sources=marker.sources)
         components = with_versions.select(names)
         if not existing_programs.components_without_programs(components, options.program_sources):
-            programs, _made = component_binaries.ensure_programs(
+            programs, _made = component_binaries.provide_component_programs(
                 components, options.program_sources, lambda _line: None
             )
             result.update(program_results(programs))
-    return {"changed": False, **result, "lines": summary_lines(result, details=True), "instances": others}
+    return {"changed": False, **result, "lines": summarize_instance_in_lines(result, details=True), "instances": others}
 
 
 def _format_leftover_processes(left: list[dict[str, Any]]) -> list[str]:
@@ -71,7 +71,7 @@ def _format_leftover_processes(left: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def summary_lines(result: Mapping[str, Any], details: bool = False) -> list[str]:
+def summarize_instance_in_lines(result: Mapping[str, Any], details: bool = False) -> list[str]:
     """Return lines for the terminal: the state of an instance, how to use it, with ``details`` each process."""
     # Without colons and quotation marks: Ansible shows lists as YAML and would wrap the lines in more of them.
     if result["ready"]:
@@ -113,7 +113,7 @@ def describe_instance_state(
     options: RehearsalOptions, instance: InstancePaths, marker: InstanceMarker, components: list[RehearsalComponent]
 ) -> dict[str, Any]:
     """Return the present state of an instance. ``cluster`` is its record in the run's cluster.yml."""
-    chosen = launch_plan.read_ports(instance)
+    chosen = process_launch_plan.read_ports(instance)
     alive = {process.name: process for process in instance_processes.list_running_processes(instance.path)}
     rows: list[dict[str, Any]] = []
     for spec in (process for level in process_start_levels(processes_of(components)) for process in level):
@@ -121,7 +121,7 @@ def describe_instance_state(
         row: dict[str, Any] = {"name": spec.name, "running": running_process is not None, "ready": False}
         if running_process is not None:
             row.update(
-                instance_processes.process_summary(
+                instance_processes.process_result_entry(
                     running_process, instance_processes.read_record(instance.records, spec.name)
                 )
             )
@@ -130,7 +130,7 @@ def describe_instance_state(
         row["log"] = str(instance.log_of(spec.name))
         rows.append(row)
     rows += [
-        {"running": True, "ready": False, **instance_processes.process_summary(process, None)}
+        {"running": True, "ready": False, **instance_processes.process_result_entry(process, None)}
         for process in alive.values()
     ]
     ready = all(row["ready"] for row in rows)
@@ -173,10 +173,12 @@ _TOP = ("name", "kubeconfig", "api_host", "version", "owned", "owner", "data_dir
 def _is_ready(
     instance: InstancePaths, process: ProcessSpec, components: list[RehearsalComponent], chosen: dict[str, int]
 ) -> bool:
-    values = launch_plan.placeholder_values(instance, components, chosen)
+    values = process_launch_plan.placeholder_values(instance, components, chosen)
     try:
-        asked = [probe for probe, _path in launch_plan.process_readiness_probes(process, values) if probe is not None]
-        return all(instance_processes.send_probe(probe, instance.pki) == "" for probe in asked)
+        asked = [
+            probe for probe, _path in process_launch_plan.process_readiness_probes(process, values) if probe is not None
+        ]
+        return all(instance_processes.probe_process_readiness(probe, instance.pki) == "" for probe in asked)
     except (SeatrialError, OSError):
         return False
 

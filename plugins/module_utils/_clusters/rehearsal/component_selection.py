@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from .component_spec import FILE, ProcessSpec, RehearsalComponent, load_component
 
 
-def load_all(root: Path) -> dict[str, RehearsalComponent]:
+def load_all_components(root: Path) -> dict[str, RehearsalComponent]:
     """Read every component below ``root``, by name. Raises InputError."""
     folders = sorted(path.parent for path in Path(root).glob(f"*/{FILE}"))
     if not folders:

@@ -328,7 +328,7 @@ def _parse_process_spec(name: str, values: dict[str, Any], where: str, component
 _PLACE = re.compile(r"@\{([^{}\s]*)\}")
 
 
-def render(text: str, values: Mapping[str, object], where: str) -> str:
+def replace_placeholders(text: str, values: Mapping[str, object], where: str) -> str:
     """Return ``text`` with every placeholder replaced. Raises InputError for one that has no value."""
 
     def value_of(match: re.Match[str]) -> str:

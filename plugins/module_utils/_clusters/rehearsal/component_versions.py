@@ -59,7 +59,7 @@ class _Tree:
         )
 
 
-def check_names(
+def check_component_names(
     components: Iterable[RehearsalComponent], versions: Mapping[str, str], sources: Mapping[str, str]
 ) -> None:
     """Raise InputError for a version or a source of a component that the cluster does not have."""
@@ -108,7 +108,7 @@ def apply_versions(
 
     An empty version or source is the component's own. Raises InputError for one that cannot be built.
     """
-    version = chosen_release(component, versions)
+    version = chosen_release_of_component(component, versions)
     if version != component.version:
         component = _at_release(component, version)
     if source := str(sources.get(component.name) or ""):
@@ -116,7 +116,7 @@ def apply_versions(
     return component
 
 
-def chosen_release(component: RehearsalComponent, versions: Mapping[str, str]) -> str:
+def chosen_release_of_component(component: RehearsalComponent, versions: Mapping[str, str]) -> str:
     """Return the release of a component among ``versions``, by default its own."""
     return str(versions.get(component.name) or "").removeprefix("v") or component.version
 
@@ -313,6 +313,6 @@ def _copy_changed_files(folder: Path, place: Path, tree: _Tree) -> bool:
     return same
 
 
-def changed_versions(components: Iterable[RehearsalComponent]) -> dict[str, str]:
+def components_in_other_version(components: Iterable[RehearsalComponent]) -> dict[str, str]:
     """Return component -> version of those that do not have their own."""
     return {component.name: component.version for component in components if component.release or component.source}

@@ -117,7 +117,7 @@ def component_cache_key(component: RehearsalComponent) -> str:
         build.tags,
         build.stamp,
         [crd.__dict__ for crd in component.crds],
-        *binary_download.go_platform(),
+        *binary_download.go_os_and_architecture(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
         *([component.release] if component.release else []),
         *_go_mod_of_release(component),
@@ -152,7 +152,7 @@ def find_user_programs(component: RehearsalComponent, sources: ProgramSources) -
     return paths
 
 
-def check_given(components: list[RehearsalComponent], sources: ProgramSources) -> None:
+def check_user_provided_programs(components: list[RehearsalComponent], sources: ProgramSources) -> None:
     """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for component in components for name in component.build.binaries]
     for component in components:
@@ -189,7 +189,7 @@ def find_ready_made(component: RehearsalComponent, sources: ProgramSources) -> C
         if crds is not None or not component.crds:
             return ComponentPrograms(component.name, component.version, paths, {}, crds, "given")
         return None
-    cached = read_entry(component, component_cache_folder(component, sources.cache))
+    cached = read_cached_programs(component, component_cache_folder(component, sources.cache))
     if cached is None:
         return None
     sums = {name: sum_ for name, sum_ in cached.sums.items() if name not in paths}
@@ -205,7 +205,7 @@ def cached_crds_paths(component: RehearsalComponent, sources: ProgramSources) ->
     return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")
 
 
-def read_entry(component: RehearsalComponent, folder: Path) -> ComponentPrograms | None:
+def read_cached_programs(component: RehearsalComponent, folder: Path) -> ComponentPrograms | None:
     """Return a component's programs in the cache, None unless they are complete."""
     try:
         entry = files.read_json(folder / ENTRY)
@@ -224,7 +224,7 @@ def program_paths_by_name(programs: Mapping[str, ComponentPrograms]) -> dict[str
     return {name: path for program in programs.values() for name, path in program.paths.items()}
 
 
-def check_sums(programs: Mapping[str, ComponentPrograms], names: set[str]) -> None:
+def verify_cached_program_checksums(programs: Mapping[str, ComponentPrograms], names: set[str]) -> None:
     """Verify the checksums of the cached programs in ``names``. Raises OwnershipError."""
     verify_cached_checksums(
         {

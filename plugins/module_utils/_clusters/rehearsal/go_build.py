@@ -14,12 +14,19 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from .component_spec import CrdSource, RehearsalComponent
 from .component_versions import stage_checkout
-from .go_toolchain import CHECKOUT_TIMEOUT, Toolchain, download_module, find_toolchain, required_version, run_go
+from .go_toolchain import (
+    CHECKOUT_TIMEOUT,
+    Toolchain,
+    download_module,
+    find_toolchain,
+    go_version_required_by_module,
+    run_go_command,
+)
 from .instance_dir import hold_file_lock
 
 GIB = 2**30
@@ -27,12 +34,12 @@ GIB = 2**30
 COMPILING = ["-gcflags=all=-dwarf=false"]
 
 
-def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
+def build_programs_and_crds(component: RehearsalComponent, fresh: Path, crds: Path, cache: Path, say: Say) -> str:
     """Build the programs of a component into ``fresh``/bin and its CRDs into ``crds``; return their origin.
 
     Raises ProcessError.
     """
-    toolchain = find_toolchain(required_version(component.folder), cache, say)
+    toolchain = find_toolchain(go_version_required_by_module(component.folder), cache, say)
     build = component.build
     say(f"building {component.name} {component.version} with Go {toolchain.text}")
     # Copied, because an installed collection may be read-only, and a build may leave files behind.
@@ -48,7 +55,7 @@ def build_all(component: RehearsalComponent, fresh: Path, crds: Path, cache: Pat
     with _changed_module(component, toolchain, work, cache, say) as checkout:
         _build_programs(component, replace(toolchain, completes=changed), work, fresh / "bin", say)
         if component.crds:
-            write_crds(component.crds, toolchain, crds, say, {build.module: checkout} if checkout else {})
+            copy_crds_of_modules(component.crds, toolchain, crds, say, {build.module: checkout} if checkout else {})
     shutil.rmtree(work)
     shutil.rmtree(temporary)
     return f"built with Go {toolchain.text}{f' from {component.source}' if component.source else ''}"
@@ -64,7 +71,7 @@ def _changed_module(
     """
 
     def edit(argument: str) -> None:
-        run_go(toolchain, ["mod", "edit", argument], work, say, "go.mod", 60)
+        run_go_command(toolchain, ["mod", "edit", argument], work, say, "go.mod", 60)
 
     if component.release:
         use_go_mod_of_release(component, work)
@@ -98,7 +105,7 @@ def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: P
         common += ["-tags", ",".join(build.tags)]
     for output, packages in build_targets(build.binaries):
         command = [*common, "-o", str(target / output), *packages]
-        run_go(toolchain, command, work, say, component.name, limit)
+        run_go_command(toolchain, command, work, say, component.name, limit)
 
 
 def component_source_files(folder: Path) -> list[Path]:
@@ -117,7 +124,7 @@ def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return ([("", named)] if named else []) + alone
 
 
-def write_crds(
+def copy_crds_of_modules(
     wanted: list[CrdSource],
     toolchain: Toolchain,
     target: Path,
@@ -147,12 +154,14 @@ def write_crds(
     target.write_text("---" + "\n---".join(f"\n{part.strip()}\n" for part in parts), encoding="utf-8")
 
 
-def check_room(components: list[RehearsalComponent], cache: Path, say: Say) -> None:
+def check_disk_space_for_builds(components: list[RehearsalComponent], cache: Path, say: Say) -> None:
     """Raise ProcessError if cold builds of ``components`` do not fit on the disks of Go's caches.
 
     A build is warm, and needs little space, if Go has unpacked the component's main module on this machine before.
     """
-    toolchain = find_toolchain(max(required_version(component.folder) for component in components), cache, say)
+    toolchain = find_toolchain(
+        max(go_version_required_by_module(component.folder) for component in components), cache, say
+    )
     caches = _go_caches(toolchain, components[0].folder)
     cold = [component for component in components if not _is_warm(component, caches.get("GOMODCACHE", ""))]
     needed = sum(component.build.disk_gib for component in cold)
@@ -168,7 +177,9 @@ def check_room(components: list[RehearsalComponent], cache: Path, say: Say) -> N
 
 
 def _go_caches(toolchain: Toolchain, folder: Path) -> dict[str, str]:
-    text = run_go(toolchain, ["env", "-json", "GOCACHE", "GOMODCACHE"], folder, lambda _line: None, "go env", 60)
+    text = run_go_command(
+        toolchain, ["env", "-json", "GOCACHE", "GOMODCACHE"], folder, lambda _line: None, "go env", 60
+    )
     return dict(parse_json(text))
 
 

@@ -27,8 +27,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING, SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from .instance_dir import hold_file_lock
@@ -66,7 +66,7 @@ def version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(group) for group in match.groups() if group is not None) if match else ()
 
 
-def required_version(folder: Path) -> tuple[int, ...]:
+def go_version_required_by_module(folder: Path) -> tuple[int, ...]:
     """Return the Go version that the go.mod in ``folder`` requires."""
     match = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     return version_numbers(match.group(1)) if match else ()
@@ -159,7 +159,9 @@ def go_environment(toolchain: Toolchain) -> dict[str, str]:
     return {**os.environ, **toolchain.caches, **fixed}
 
 
-def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float) -> str:
+def run_go_command(
+    toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, what: str, timeout: float
+) -> str:
     """Run a go command in ``folder``, reporting its progress; return its standard output.
 
     It runs in a new session, which is killed after ``timeout`` seconds and whenever we end, except by SIGKILL.
@@ -169,7 +171,7 @@ def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, w
     output: list[str] = []
     child = None
     try:
-        with signals_deferred():
+        with defer_termination_signals():
             child = start_go(toolchain, arguments, folder)
         stdout, stderr = child.stdout, child.stderr
         reader = SignalBlockingThread(target=lambda: messages.extend(stderr or ()), daemon=True)
@@ -196,7 +198,7 @@ def run_go(toolchain: Toolchain, arguments: list[str], folder: Path, say: Say, w
         lines = [
             message.rstrip()
             for message in messages
-            if not message.startswith("go: downloading") and not is_package(message)
+            if not message.startswith("go: downloading") and not is_compiled_package_line(message)
         ]
         last = "\n".join(f"    {line}" for line in lines[-8:]) or "    (no output)"
         raise ProcessError(f"{what}: go {arguments[0]} ended with {code}:\n{last}")
@@ -221,7 +223,7 @@ def start_go(toolchain: Toolchain, arguments: list[str], folder: Path) -> subpro
 
 
 @contextmanager
-def signals_deferred() -> Iterator[None]:
+def defer_termination_signals() -> Iterator[None]:
     """Defer the signals that end us to the end of the body: a child is either not started, or known to us."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -237,7 +239,7 @@ def signals_deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def is_package(line: str) -> bool:
+def is_compiled_package_line(line: str) -> bool:
     """Return whether a line of ``go build -v`` is the name of a compiled package."""
     return bool(re.fullmatch(r"[a-z0-9][\w.~-]*(/[\w.~+-]+)*\s*", line))
 
@@ -245,7 +247,7 @@ def is_package(line: str) -> bool:
 def format_build_progress(messages: list[str]) -> str:
     """Return the progress of a build, derived from its output so far."""
     seen = list(messages)
-    compiled = sum(1 for line in seen if is_package(line))
+    compiled = sum(1 for line in seen if is_compiled_package_line(line))
     if compiled:
         return f"{compiled} packages compiled"
     downloaded = sum(1 for line in seen if line.startswith("go: downloading"))
@@ -256,7 +258,7 @@ def download_module(toolchain: Toolchain, module: str, version: str, say: Say) -
     """Download one module; return Go's description (``Dir``, ``Sum``, ...). Raises ProcessError."""
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         name = f"{module}@{version}"
-        text = run_go(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
+        text = run_go_command(toolchain, ["mod", "download", "-json", name], Path(folder), say, f"module {name}", 600)
     try:
         return dict(parse_json(text))
     except ValueError as error:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -33,6 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 
@@ -328,17 +328,17 @@ def _remove_tree(group: Path) -> None:
 USERS_FILE = "users.json"
 
 
-def record_user(instance: InstancePaths, run: str, pid: int) -> None:
+def record_run_using_instance(instance: InstancePaths, run: str, pid: int) -> None:
     """Record that ``run``, whose process is ``pid``, uses the instance."""
-    _write_users(instance, {**live_users(instance), run: ProcessReference.of(pid).record()})
+    _write_users(instance, {**runs_using_instance(instance), run: ProcessReference.of(pid).record()})
 
 
-def forget_user(instance: InstancePaths, run: str) -> None:
+def remove_record_of_user(instance: InstancePaths, run: str) -> None:
     """Remove the record of ``run``, if there is one."""
-    _write_users(instance, {name: process for name, process in live_users(instance).items() if name != run})
+    _write_users(instance, {name: process for name, process in runs_using_instance(instance).items() if name != run})
 
 
-def live_users(instance: InstancePaths) -> dict[str, dict[str, int]]:
+def runs_using_instance(instance: InstancePaths) -> dict[str, dict[str, int]]:
     """Return the recorded runs whose process lives, the first to come first; none from a damaged file."""
     try:
         recorded: dict[str, Any] = files.read_json(instance.path / USERS_FILE)

@@ -29,12 +29,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     ProcessError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 
@@ -104,7 +104,7 @@ def read_record(folder: Path, name: str) -> ProcessRecord | None:
         return None
 
 
-def is_recorded(process: RunningProcess, record: ProcessRecord | None) -> bool:
+def is_recorded_process(process: RunningProcess, record: ProcessRecord | None) -> bool:
     """Return whether ``record`` is of exactly this process, not of an earlier one with the same pid."""
     return record is not None and (record.pid, record.ticks, record.boot) == (process.pid, process.ticks, boot_id())
 
@@ -165,15 +165,15 @@ def last_log_lines(log: Path, lines: int = 12) -> str:
     return "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:]) or "    (empty log)"
 
 
-def process_summary(process: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
+def process_result_entry(process: RunningProcess, record: ProcessRecord | None) -> dict[str, Any]:
     """Return the entry of a process in the module's result."""
-    known = record if is_recorded(process, record) else None
+    known = record if is_recorded_process(process, record) else None
     return {
         "name": process.name,
         "pid": process.pid,
         "program": process.program,
         "started": known.started if known else "",
-        "memory_mib": round(processes.resident_memory_of(process.pid) / 2**20),
+        "memory_mib": round(processes.resident_memory_of_process(process.pid) / 2**20),
     }
 
 
@@ -266,7 +266,7 @@ class HttpProbe:
     certificate: str = ""
 
 
-def send_probe(question: HttpProbe, pki: Path) -> str:
+def probe_process_readiness(question: HttpProbe, pki: Path) -> str:
     """Send the request once; return "" if the process is ready, else the reason why not."""
     parts = urlsplit(question.url)
     if parts.hostname is None:
@@ -296,7 +296,7 @@ def send_probe(question: HttpProbe, pki: Path) -> str:
     return f"{answer.status} {'; '.join(failing) or body[:200]}"
 
 
-def await_ready(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
+def await_process_ready(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
     """Call ``ask_it`` at growing intervals until it returns "". ``pid``: the process that must run meanwhile.
 
     Raises ProcessError if it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.

@@ -53,7 +53,7 @@ def image_cache_folder(image: ImageSpec, programs: Mapping[str, Path], cache: Pa
         image_reference_for_pods(image),
         image.debian,
         *unpack_packages.UNUSED,
-        *binary_download.go_platform(),
+        *binary_download.go_os_and_architecture(),
     ]
     files = [_files.sha256_of(image.folder / name) for name in (image.requirements, image.setup) if name]
     if image.packages or files:
@@ -99,7 +99,7 @@ def build_missing_images(
     return archive_by_name, made
 
 
-def check_sums(components: list[RehearsalComponent], archives: Mapping[str, Path]) -> None:
+def verify_node_image_checksums(components: list[RehearsalComponent], archives: Mapping[str, Path]) -> None:
     """Verify the checksums of images, and that no file of their trees was changed. Raises OwnershipError."""
     wanted = [archives[image.name] for component in components for image in component.images]
     verify_cached_checksums(
@@ -160,7 +160,7 @@ def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: 
             if image.program:
                 _one_file(layer, programs[image.program], image.program)
             else:
-                about["packages"] = unpack_packages.make_tree(image, layer, fresh, say)
+                about["packages"] = unpack_packages.write_image_tree_archive(image, layer, fresh, say)
             about["layer"] = write_archive(
                 image_reference_for_pods(image), layer, fresh / ARCHIVE, _image_default_command(image)
             )
@@ -211,7 +211,7 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
 
     The archive does not contain the layer: nodes use its file tree.
     """
-    system, processor = binary_download.go_platform()
+    system, processor = binary_download.go_os_and_architecture()
     digest = f"sha256:{_files.sha256_of(layer)}"
     blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
     config, manifest = _oci_config_and_manifest(digest, blob, command)
@@ -245,7 +245,7 @@ def _image_default_command(image: ImageSpec) -> list[str]:
 
 
 def _oci_config_and_manifest(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
-    system, processor = binary_download.go_platform()
+    system, processor = binary_download.go_os_and_architecture()
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config = _encode_json(
         {

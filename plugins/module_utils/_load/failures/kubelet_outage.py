@@ -99,7 +99,7 @@ def _find_kubelet(instance: InstancePaths) -> int:
     if node is None:
         return 0
     for pid in processes.list_pids():
-        command = processes.command_of(pid)
+        command = processes.command_line_of_process(pid)
         if command and Path(command[0]).name == _NAME and _grandparent_of(pid) == node.pid:
             return pid
     return 0

@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
@@ -21,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
 
@@ -97,7 +97,7 @@ class InferenceLoad:
         log, past = open_request_log(spec.point_dir / FILE)
         try:
             several_clients.join_client_files(spec.point_dir, log, past.take)
-            with signals.interrupt_recorded() as stop:
+            with signals.record_termination_signals() as stop:
                 context = tls_context(spec.ca_file, not spec.validate_certs)
                 servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
                 probe = ServerProbe(self.bodies, spec.limits, stop.check)
@@ -107,7 +107,7 @@ class InferenceLoad:
                     for server in servers
                 ]
                 plan = self.requests.make_plan()
-                workload_plan.write_or_compare(spec.point_dir / "plan.jsonl", plan)
+                workload_plan.write_plan_or_compare(spec.point_dir / "plan.jsonl", plan)
                 clock = MonotonicWallClock.resume(past.anchor or {})
                 session = {"simulated": simulated, "first_tokens": [round(seconds, 6) for seconds in first]}
                 call = _Call(servers, plan, past, clock, log, stop, session)
@@ -232,7 +232,7 @@ class InferenceLoad:
         def run_client(number: int, log: JsonlAppender, stop: signals.Interrupt, report: SendReport) -> None:
             part = ClientPart(number, spec.clients)
             late = max(0.0, (time.monotonic_ns() - start) / SECOND) if spec.streams else 0.0  # it was started again
-            for record in files.read_lines(log.path):
+            for record in files.read_json_lines(log.path):
                 past.take(record)
             schedule = self.requests.make_schedule(call.plan, past, part, spent + late)
             begin = start + int(late * SECOND)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import read_both_clocks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import read_both_clocks
 
 from .inference_request import InferenceRequest
 

@@ -89,7 +89,7 @@ def open_request_log(path: Path) -> tuple[JsonlAppender, PastRequests]:
     log = JsonlAppender(path, SCHEMA, "client")
     try:
         past = PastRequests()
-        for record in files.read_lines(path):
+        for record in files.read_json_lines(path):
             past.take(record)
         return log, past
     except BaseException:

@@ -33,7 +33,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     format_object_title,
     is_condition_true,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
 from ..kinds.stage_definitions import compile_jmespath
 
@@ -135,13 +137,15 @@ class ServerDeployment:
         Raises InputError for what the API server refuses, ProcessError for servers that never start, WaitTimeout.
         """
         spec, manifests = self._spec, self._spec.labelled()
-        step.manifest("servers", [server_side_apply.without_secrets(item, item, MASK) for item in manifests])
+        step.manifest(
+            "servers", [server_side_apply.object_without_secret_values(item, item, MASK) for item in manifests]
+        )
         self._create_namespace()
         self._delete_autoscalers({item["metadata"]["name"] for item in manifests if item["kind"] == _AUTOSCALER[1]})
         self._earlier_pods = {pod["metadata"]["uid"] for pod in self._pods()}
         self._began = self._last_look = time.monotonic()
         try:
-            result = server_side_apply.apply_all(self._client, manifests)
+            result = server_side_apply.apply_manifests_with_diff(self._client, manifests)
         except ApiError as error:
             if error.busy:
                 raise
@@ -320,7 +324,9 @@ def _check_container(pod: Mapping[str, Any]) -> None:
     for status in [*first, *_container_statuses(pod)]:
         reason = field_at_path(status, "state.waiting.reason", "")
         if reason in _PERMANENT:
-            raise ProcessError(f"{format_object_title({'kind': 'Pod', **pod})} can't start: {why_waiting(pod)}")
+            raise ProcessError(
+                f"{format_object_title({'kind': 'Pod', **pod})} can't start: {why_pod_waits_or_ended(pod)}"
+            )
         if status.get("restartCount", 0) > _MOST_RESTARTS and not status.get("ready"):
             ended = field_at_path(status, "lastState.terminated", {})
             how = f"exit code {ended.get('exitCode')}, {ended.get('reason') or 'no reason'}"
@@ -334,7 +340,8 @@ def _why_not_ready(thing: Mapping[str, Any], pods: list[dict[str, Any]]) -> str:
     unready = [pod for pod in pods if not is_condition_true(pod, "Ready")]
     if unready:
         reasons = {
-            "it runs, and its readiness probe fails" if _is_running(pod) else why_waiting(pod) for pod in unready
+            "it runs, and its readiness probe fails" if _is_running(pod) else why_pod_waits_or_ended(pod)
+            for pod in unready
         }
         waiting_pods = formats.format_list(sorted(reasons), _SOME)
         return f"{title}: {len(pods) - len(unready)} of {formats.format_count(len(pods), 'pod')} ready: {waiting_pods}"

@@ -27,7 +27,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import (
     ENDING,
@@ -35,6 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     Interrupted,
     unblock_signals,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .client_report import ClientReport, join_reports
 from .request_log import SCHEMA
@@ -213,7 +213,7 @@ def join_client_files(point_dir: Path, log: JsonlAppender, take: Callable[[dict[
     for path in sorted(folder.glob("*.jsonl")):
         _await_free(path)
         rows = []
-        for record in files.read_lines(path):
+        for record in files.read_json_lines(path):
             take(record)
             rows.append(files.encode(record))
             if len(rows) == _LINES_AT_ONCE:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 
 #: Data of the event that ends a stream.
 DONE = b"[DONE]"
@@ -149,10 +149,10 @@ def _count(value: object, known: int | None) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else known
 
 
-decode_json = needed_fields.create_document_decoder(None)
-_ANY = needed_fields.ANY
+decode_json = needed_json_fields.create_document_decoder(None)
+_ANY = needed_json_fields.ANY
 _CHOICE = {**dict.fromkeys(("text", "finish_reason", "message"), _ANY), "delta": dict.fromkeys(_TEXTS, _ANY)}
-_decode_event = needed_fields.create_document_decoder(
+_decode_event = needed_json_fields.create_document_decoder(
     {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)}
 )
 

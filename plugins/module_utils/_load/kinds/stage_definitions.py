@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
     ANY,
     Shape,
     merge_field_shapes,
@@ -93,7 +93,7 @@ class KindStages:
         ]
 
 
-def compile_kind(definition: dict[str, Any]) -> KindStages:
+def compile_stages_of_kind(definition: dict[str, Any]) -> KindStages:
     """Check and compile a definition. Raises InputError naming the kind, the stage and the key."""
     if not isinstance(definition, dict):
         raise InputError(f"stage definition '{definition}': it is not a dictionary")
@@ -134,9 +134,9 @@ def compile_kind(definition: dict[str, Any]) -> KindStages:
     )
 
 
-def compile_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
+def compile_stages_of_kinds(definitions: Sequence[dict[str, Any]]) -> list[KindStages]:
     """Compile several definitions. Raises InputError for a duplicate kind."""
-    kinds = [compile_kind(definition) for definition in definitions]
+    kinds = [compile_stages_of_kind(definition) for definition in definitions]
     seen: set[str] = set()
     for kind in kinds:
         if kind.kind in seen:

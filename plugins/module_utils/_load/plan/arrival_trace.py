@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TraceArrival:
     template: str = ""
 
 
-def read_trace(text: str, where: str) -> list[TraceArrival]:
+def read_arrival_trace(text: str, where: str) -> list[TraceArrival]:
     """Return the arrivals of a trace by time. Raises InputError naming ``where`` and the line."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]

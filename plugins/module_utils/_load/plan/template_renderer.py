@@ -18,13 +18,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    InputError,
-    suggest_similar_name,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    limit_processor_time,
+    parse_json,
+    parse_yaml,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import parse_yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
 
 from .random_draws import draw_number_for_workload
@@ -47,7 +46,7 @@ _HARMLESS_FILTERS = frozenset(("string", "tojson", "to_json"))
 HasField = Callable[[str, str, str], bool]
 
 
-def render(
+def render_template_for_indices(
     template: WorkloadTemplate,
     run: str,
     point: str,
@@ -212,7 +211,7 @@ class _WorkloadTemplateRenderer:
 
         text = self._call(compiled.render, values)
         try:
-            manifests = kubectl_yaml_reader.load_objects(text)
+            manifests = kubectl_yaml_reader.load_kubernetes_objects(text)
         except yaml.YAMLError as error:
             why = kubectl_yaml_reader.describe_yaml_error(error)
             raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from .arrivals import ArrivalTimes
+from .arrival_times import ArrivalTimes
 from .workload_templates import workload_name
 
 SCHEMA = "plan/1"
@@ -82,7 +82,7 @@ def assign_templates(arrivals: ArrivalTimes, names: Sequence[str], weights: Sequ
     return [name or names[next(chosen)] for name in templates]
 
 
-def make_plan(
+def plan_workloads(
     run: str,
     point: str,
     arrivals: ArrivalTimes,
@@ -113,7 +113,7 @@ def make_plan(
     return WorkloadPlan(header, workloads)
 
 
-def use_names(plan: WorkloadPlan, names: Mapping[str, Callable[[int], str]]) -> None:
+def use_names_of_templates(plan: WorkloadPlan, names: Mapping[str, Callable[[int], str]]) -> None:
     """Use the names that templates give to workloads where they are no usual ones, as those of definitions.
 
     names: function that returns the name of a workload by its index, by template.
@@ -148,13 +148,13 @@ def write_whole_plan(path: Path, plan: WorkloadPlan) -> None:
                 "parameters": workload.parameters,
             }
 
-    files.write_lines(path, records(), SCHEMA)
+    files.write_json_lines(path, records(), SCHEMA)
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_plan_header(path: Path) -> dict[str, Any]:
     """Return the header of a plan, without its workloads. Raises DataError if it is missing or of another version."""
     try:
-        header: dict[str, Any] = next(files.read_lines(path), {})
+        header: dict[str, Any] = next(files.read_json_lines(path), {})
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     if header.get("schema") != SCHEMA:
@@ -164,7 +164,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def read_complete_plan(path: Path) -> WorkloadPlan:
     """Read a plan. Raises DataError if it is missing, of another version, or incomplete."""
-    plan = read_rows(path)
+    plan = read_plan_or_part(path)
     if len(plan.workloads) != plan.header["count"]:
         raise DataError(
             f"{path}: its header has {plan.header['count']} workloads, the file contains {len(plan.workloads)}"
@@ -172,10 +172,10 @@ def read_complete_plan(path: Path) -> WorkloadPlan:
     return plan
 
 
-def read_rows(path: Path) -> WorkloadPlan:
+def read_plan_or_part(path: Path) -> WorkloadPlan:
     """Read a plan or a part of one, whatever its number of workloads. Raises DataError as read() does."""
     try:
-        rows = list(files.read_lines(path))
+        rows = list(files.read_json_lines(path))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     if not rows or rows[0].get("schema") != SCHEMA:
@@ -187,7 +187,7 @@ def read_rows(path: Path) -> WorkloadPlan:
     return WorkloadPlan(rows[0], workloads)
 
 
-def write_or_compare(path: Path, plan: WorkloadPlan) -> bool:
+def write_plan_or_compare(path: Path, plan: WorkloadPlan) -> bool:
     """Write ``plan``, or check that the file at ``path`` is the same; return whether it existed.
 
     Raises InputError naming the difference, because a point directory belongs to one load.
@@ -267,7 +267,7 @@ def plan_for_client(plan: WorkloadPlan, part: ClientPart) -> WorkloadPlan:
 
 def read_part(path: Path, part: ClientPart) -> WorkloadPlan:
     """Read a part of a plan. Raises DataError if it is missing, of another version, or not this part."""
-    plan = read_rows(path)
+    plan = read_plan_or_part(path)
     wanted = part.size(plan.header["count"])
     if len(plan.workloads) != wanted or not all(part.has(workload.index) for workload in plan.workloads):
         raise DataError(
@@ -277,7 +277,7 @@ def read_part(path: Path, part: ClientPart) -> WorkloadPlan:
     return plan
 
 
-def require_schedule(plan: WorkloadPlan, clients: int) -> None:
+def check_plan_is_divisible(plan: WorkloadPlan, clients: int) -> None:
     """Check that several clients can send a plan independently of each other.
 
     Raises InputError for a closed loop in which a workload waits for others: those of other clients.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -160,7 +160,7 @@ def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate],
 
     Raises InputError for an unknown kind.
     """
-    for document in all_documents(rendered):
+    for document in documents_of_templates(rendered):
         kind = client.kind(document.api_version, document.kind)
         document.paths = kind.path(document.namespace(_PLACE) or namespace).split(_PLACE)
     for manifest in (manifest for template in rendered for manifest in template.shared):
@@ -168,7 +168,7 @@ def resolve_document_api_paths(client: Client, rendered: list[RenderedTemplate],
             manifest["metadata"]["namespace"] = ""
 
 
-def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument]:
+def documents_of_templates(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument]:
     """Yield all documents of all templates."""
     for template in rendered:
         yield from template.documents
@@ -176,7 +176,7 @@ def all_documents(rendered: list[RenderedTemplate]) -> Iterator[WorkloadDocument
 
 def namespace_to_watch(rendered: list[RenderedTemplate], usual: str) -> str:
     """Return the only namespace of all documents; empty, for all namespaces, if there are several."""
-    namespaces = {document.fixed_namespace(usual) for document in all_documents(rendered)}
+    namespaces = {document.fixed_namespace(usual) for document in documents_of_templates(rendered)}
     return namespaces.pop() if len(namespaces) == 1 else ""
 
 

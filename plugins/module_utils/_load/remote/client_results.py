@@ -4,7 +4,7 @@
 """Join what the clients of a load have recorded: their files, their results, their progress.
 
 The files of the clients follow one another, unchanged: each session names its client, and its times are those of the
-client's clock. The timeline compares the clocks (_results/timeline/clocks.py).
+client's clock. The timeline compares the clocks (_results/timeline/single_clocks.py).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, time_quantiles
 
 from ..plan import workload_plan
 from ..plan.workload_templates import workload_name
-from ..send import ledger
+from ..send import creation_ledger
 from ..send.load_spec import LoadSpec
 
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 _NAMED = 10
 
 
-def join_files(point_dir: Path, folders: Mapping[int, Path], clients: int, lost: Mapping[int, str]) -> None:
+def join_files_of_clients(point_dir: Path, folders: Mapping[int, Path], clients: int, lost: Mapping[int, str]) -> None:
     """Write ledger and observations of the point from those in the folders of the clients, by number.
 
     lost: client -> why its files are missing. Safe to repeat.
@@ -97,7 +97,7 @@ def joined_result(
     ]
     counted = {**counts, "planned": planned, "unknown": len(unknown)}
     late = recorded.late
-    total = quantiles.percentile_summary([client_result for some in late.values() for client_result in some])
+    total = time_quantiles.percentile_summary([client_result for some in late.values() for client_result in some])
     result: dict[str, Any] = {
         "changed": any(client_result["changed"] for client_result in ordered),
         "counts": counted,
@@ -110,7 +110,7 @@ def joined_result(
         "max_lateness": request.max_lateness,
         "held_back": sum(client_result["held_back"] for client_result in ordered),
         "stolen": max((client_result["stolen"] or 0.0 for client_result in ordered), default=0.0),
-        "on_time": quantiles.on_time(total, request.max_lateness),
+        "on_time": time_quantiles.is_load_on_time(total, request.max_lateness),
         "rate": round(sum(client_result["rate"] for client_result in ordered), 3),
         "load_seconds": max((client_result["load_seconds"] for client_result in ordered), default=0.0),
         "repeated": dict(sum((Counter(client_result["repeated"]) for client_result in ordered), Counter())),
@@ -129,7 +129,7 @@ def joined_result(
 
 def _client_result_summary(client: int, result: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
     kept = {name: result[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
-    return {"client": client, "lateness": quantiles.percentile_summary(late), **kept}
+    return {"client": client, "lateness": time_quantiles.percentile_summary(late), **kept}
 
 
 def _lost_clients_text(lost: Mapping[int, str], unknown: Sequence[str]) -> str:
@@ -157,11 +157,11 @@ def _read_joined_ledger(request: LoadSpec, lost: Mapping[int, str]) -> _JoinedLe
     recorded = _JoinedLedgerContent()
     kinds = set()
     if lost:
-        header = workload_plan.read_header(request.point_dir / "plan.jsonl")
+        header = workload_plan.read_plan_header(request.point_dir / "plan.jsonl")
         kinds = {template["kind"] for template in header["templates"]}
     seen: set[int] = set()
     client = 0
-    for row in files.read_lines(request.point_dir / LEDGER):
+    for row in files.read_json_lines(request.point_dir / LEDGER):
         if row["type"] == "session":
             client = row.get("client", 0)
         if row["type"] != "attempt":
@@ -169,7 +169,7 @@ def _read_joined_ledger(request: LoadSpec, lost: Mapping[int, str]) -> _JoinedLe
         if row["index"] not in seen:
             seen.add(row["index"])
             recorded.late.setdefault(client, []).append(row["sent"] - row["intended"])
-        if client in lost and row["kind"] in kinds and row["outcome"] in ledger.FINAL:
+        if client in lost and row["kind"] in kinds and row["outcome"] in creation_ledger.FINAL:
             recorded.outcomes[row["index"]] = row["outcome"]
     return recorded
 
@@ -184,7 +184,7 @@ def _sum_client_refusals(results: Sequence[Mapping[str, Any]]) -> list[dict[str,
 
 def _result_summary_text(request: LoadSpec, result: Mapping[str, Any]) -> str:
     counts = result["counts"]
-    created = counts[ledger.CREATED] + counts[ledger.ALREADY_MINE]
+    created = counts[creation_ledger.CREATED] + counts[creation_ledger.ALREADY_MINE]
     parts = [f"{created} of {counts['planned']} created by {request.clients} clients at {result['rate']:.1f}/s"]
     if request.wait:
         parts.append(f"{counts['succeeded']} succeeded")

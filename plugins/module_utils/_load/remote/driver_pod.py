@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
@@ -33,14 +33,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     is_condition_true,
     label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
 from ..send.load_spec import LoadSpec
-from . import client_results, files_in_configmaps, pod_manifests, remote_load, result_store, result_upload
+from . import client_results, files_in_configmaps, pod_manifests, remote_load, result_bucket, result_upload
 from .detached_load import ENDED
 from .pod_manifests import DriverPodSpec
 from .remote_load import ConnectionRetry
-from .result_store import ResultStore
+from .result_bucket import ResultStore
 
 #: Label of a pod with the number of its client.
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -109,13 +111,15 @@ class PodsState:
         return self.pods.get(number) or "its pod does not exist yet"
 
 
-def pod_status_texts(pods: list[dict[str, Any]]) -> dict[int, str]:
+def why_pods_wait_or_ended(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-    return {int(label_value(pod, INDEX) or 0): why_waiting(pod) for pod in ordered}
+    return {int(label_value(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
 
 
-def lost_clients(job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]) -> dict[int, str]:
+def clients_without_pod(
+    job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]
+) -> dict[int, str]:
     """Return the clients whose pods are not made again, and why."""
     over = [
         condition
@@ -201,7 +205,11 @@ class DriverPod:
         with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
             same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
             config = None if same else kubeconfig.render_standalone_kubeconfig(load.kubeconfig, load.context)
-            grants = pod_manifests.role_grants(spec, pod_manifests.required_rights(target, load, lock)) if same else []
+            grants = (
+                pod_manifests.roles_and_bindings(spec, pod_manifests.rights_needed_on_target(target, load, lock))
+                if same
+                else []
+            )
             asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
         if not spec.namespace:
             self._await_deletion()
@@ -211,7 +219,7 @@ class DriverPod:
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
         config_data = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
         urls = self.store.secret() if self.store is not None else {}
-        for grant in (*pod_manifests.owned_objects(spec, uid, config_data, config, urls), *grants):
+        for grant in (*pod_manifests.objects_owned_by_job(spec, uid, config_data, config, urls), *grants):
             self._create(grant)
         client.request(
             "PATCH",
@@ -258,8 +266,8 @@ class DriverPod:
         }
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
         clients = tuple(ClientState.from_config_map(stored.get(name, {})) for name in names)
-        pods = pod_status_texts(self._listed(POD))
-        return PodsState(True, clients, pods, lost_clients(job, clients, pods))
+        pods = why_pods_wait_or_ended(self._listed(POD))
+        return PodsState(True, clients, pods, clients_without_pod(job, clients, pods))
 
     def _listed(self, kind: ServedKind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
@@ -267,7 +275,7 @@ class DriverPod:
 
     def _waits(self) -> str:
         """Return why the pods wait, or how they ended."""
-        return "; ".join(pod_status_texts(self._listed(POD)).values())
+        return "; ".join(why_pods_wait_or_ended(self._listed(POD)).values())
 
     def stop(self) -> None:
         """End all pods; they hand over what they have recorded. Raises WaitTimeout."""
@@ -293,7 +301,7 @@ class DriverPod:
         for number, state in enumerate(pods.clients):
             folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(
-                files_in_configmaps.fetch_results,
+                files_in_configmaps.fetch_handed_over_files,
                 self.client,
                 self.spec.effective_namespace,
                 f"{self.spec.name}-{number}",
@@ -303,7 +311,7 @@ class DriverPod:
             self._fetch_archive(state, folder)
             if not index and state.ended and not state.failed:
                 raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
-        client_results.join_files(request.point_dir, folders, self.spec.clients, pods.lost)
+        client_results.join_files_of_clients(request.point_dir, folders, self.spec.clients, pods.lost)
         size = sum(path.stat().st_size for folder in folders.values() for path in folder.iterdir())
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
@@ -322,7 +330,7 @@ class DriverPod:
                         f"client {parcel['key']} has uploaded its files to an S3 server: set workload_collect_s3 as "
                         f"when the load began ({remote_load.FILE} names the bucket)"
                     )
-                result_store.unpack_result_archive(self.store.fetch(parcel, folder), folder, None)
+                result_bucket.unpack_result_archive(self.store.fetch(parcel, folder), folder, None)
                 self.say(
                     f"fetched the files of client {parcel['key']} from S3, {parcel['size'] / 2**20:.1f} MiB compressed"
                 )

@@ -29,7 +29,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -184,7 +184,7 @@ class ResultSync:
 
         Raises DataError for damaged files.
         """
-        index = fetch_results(self._client, self._namespace, self._name, self._folder)
+        index = fetch_handed_over_files(self._client, self._namespace, self._name, self._folder)
         for name, entry in index.items():
             sent = self._sent[name]
             sent.parts = [(prefix, int(first), int(last)) for prefix, first, last in entry["parts"]]
@@ -278,7 +278,7 @@ def _compress_whole_lines(data: bytes, path: Path) -> tuple[bytes, bytes]:
         data = data[: len(data) // 2]
 
 
-def fetch_results(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
+def fetch_handed_over_files(client: Client, namespace: str, name: str, folder: Path) -> dict[str, Any]:
     """Write the files that a client has handed over to ``folder``; return their index, empty if there are none.
 
     Raises DataError if an object is missing or a file is damaged.

@@ -20,19 +20,21 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
+    api_host_without_usual_port,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 
 from ..plan import workload_plan
-from ..send import common_start, load_spec, prepare_load
+from ..send import common_client_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
-from . import client_results, remote_load, result_store
+from . import client_results, remote_load, result_bucket
 from .detached_load import PLAN
 from .driver_pod import FOLDER, POLL_INTERVAL, DriverPod, PodsState
 from .pod_main import FAST_POLLING_CLIENTS
 from .pod_manifests import DriverPodSpec
-from .result_store import ResultStore
+from .result_bucket import ResultStore
 
 #: Minimum interval between two renewals of URLs, seconds.
 URL_RENEWAL_INTERVAL = 20.0
@@ -208,7 +210,7 @@ class LoadInPod:
     @cached_property
     def _planned(self) -> int:
         """Number of workloads of the plan."""
-        return int(workload_plan.read_header(self._request.point_dir / PLAN)["count"])
+        return int(workload_plan.read_plan_header(self._request.point_dir / PLAN)["count"])
 
     def begin(self, recorded: bool) -> bool:
         """See RemoteLoad."""
@@ -219,12 +221,12 @@ class LoadInPod:
             return True
         if self.store is not None:
             self.store.check()
-        plan = prepare_load.write_plan(request, request.clients)
+        plan = prepare_load.write_plan_for_clients(request, request.clients)
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
         lock = remote_load.held_lock(
-            params["lock_dir"], api_host(load_context_access(request.kubeconfig, request.context))
+            params["lock_dir"], api_host_without_usual_port(load_context_access(request.kubeconfig, request.context))
         )
         pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
         return False
@@ -241,7 +243,7 @@ class LoadInPod:
             return False
         with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
             namespace = request.namespace or client.access.namespace
-            return common_start.has_started(client, request.run, request.point, namespace)
+            return common_client_start.has_started(client, request.run, request.point, namespace)
 
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
@@ -297,7 +299,7 @@ class LoadInPod:
         request = self._request
         if request.clients > 1:
             with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
-                common_start.remove_leases(
+                common_client_start.remove_common_start_leases(
                     client, request.run, request.point, request.namespace or client.access.namespace
                 )
 
@@ -314,17 +316,17 @@ def _unready_clients_text(why: Mapping[int, str]) -> str:
 
 def apply_requested_state(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` of module workload_remote asks for."""
-    return absent(params, step) if params["state"] == "absent" else present(params, step)
+    return remove_load_from_pods(params, step) if params["state"] == "absent" else run_load_in_pods(params, step)
 
 
-def present(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
+def run_load_in_pods(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
     with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
         step_dir = Path(params["step_dir"]) if params["step_dir"] else None
-        return remote_load.run(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
+        return remote_load.run_remote_load(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
 
 
-def absent(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
+def remove_load_from_pods(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(params["point_dir"])
     record = remote_load.read_load_record(point_dir) or {}
@@ -345,10 +347,10 @@ def _fetch_uncollected_files(store: ResultStore, point_dir: Path, say: Callable[
     for number in store.uploaded_clients():
         folders[number] = folder = point_dir / FOLDER / f"{number:03d}"
         folder.mkdir(parents=True, exist_ok=True)
-        result_store.unpack_result_archive(store.fetch({"key": str(number)}, folder), folder, None)
+        result_bucket.unpack_result_archive(store.fetch({"key": str(number)}, folder), folder, None)
     if not folders:
         return
     lost = {number: "its files were not collected" for number in range(store.clients) if number not in folders}
-    client_results.join_files(point_dir, folders, store.clients, lost)
+    client_results.join_files_of_clients(point_dir, folders, store.clients, lost)
     shutil.rmtree(point_dir / FOLDER)  # an interrupted call may have left some
     say(f"fetched what {formats.format_count(len(folders), 'client')} had uploaded")

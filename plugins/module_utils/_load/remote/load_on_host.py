@@ -14,7 +14,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import api_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
+    api_host_without_usual_port,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import (
     load_context_access,
     render_standalone_kubeconfig,
@@ -99,7 +101,7 @@ class LoadOnHost:
     def _request(self) -> dict[str, Any]:
         request = self._read_request()
         kubeconfig, context = str(self._given["kubeconfig"]), str(self._given.get("context") or "")
-        target = api_host(load_context_access(kubeconfig, context))
+        target = api_host_without_usual_port(load_context_access(kubeconfig, context))
         return {
             "request": files.to_plain_types(request),
             "kubeconfig": kubeconfig,

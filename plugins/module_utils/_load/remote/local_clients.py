@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
-from ..send import common_start, load_spec, prepare_load
+from ..send import common_client_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
 from . import client_results, detached_load
 from .detached_load import LoadDirectory
@@ -57,7 +57,9 @@ def start_client(params: Mapping[str, Any], request: LoadSpec, plan: WorkloadPla
     return new
 
 
-def run(params: Mapping[str, Any], request: LoadSpec, step: StepDirectory, progress: ProgressLog) -> dict[str, Any]:
+def run_local_clients(
+    params: Mapping[str, Any], request: LoadSpec, step: StepDirectory, progress: ProgressLog
+) -> dict[str, Any]:
     """Run all clients, wait for them, join their files; return the result of workload_submit and ``clients``.
 
     Raises InputError before anything is created; ProcessError with the error of a client; Interrupted.
@@ -66,13 +68,13 @@ def run(params: Mapping[str, Any], request: LoadSpec, step: StepDirectory, progr
     done = request.point_dir / FOLDER / RESULT
     if done.exists():
         return {**files.read_json(done), "changed": False}
-    plan = prepare_load.write_plan(request, request.clients)
+    plan = prepare_load.write_plan_for_clients(request, request.clients)
     clients = client_directories(request)
     for client in clients:
         if client.state() == detached_load.ENDED and not files.read_json(client.result)["ok"]:
             client.result.unlink()  # interrupted: it goes on
     try:
-        with signals.interrupt_recorded(request.lock_lost) as stop:
+        with signals.record_termination_signals(request.lock_lost) as stop:
             outcomes = _supervise_clients(params, request, plan, stop, progress, began)
     finally:
         for client in clients:
@@ -132,9 +134,11 @@ def _supervise_clients(
 def _join_recorded_files(request: LoadSpec) -> None:
     """Join what the clients have recorded so far."""
     folders = {number: directory.point for number, directory in enumerate(client_directories(request))}
-    client_results.join_files(request.point_dir, folders, request.clients, {})
+    client_results.join_files_of_clients(request.point_dir, folders, request.clients, {})
 
 
 def _remove_leases(request: LoadSpec) -> None:
     with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
-        common_start.remove_leases(client, request.run, request.point, request.namespace or client.access.namespace)
+        common_client_start.remove_common_start_leases(
+            client, request.run, request.point, request.namespace or client.access.namespace
+        )

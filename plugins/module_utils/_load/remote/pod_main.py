@@ -30,8 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalEvent
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
@@ -243,7 +243,7 @@ def _start_client_load(
         made = LoadSpec.from_params(
             {**request, "kubeconfig": str(kubeconfig), "point_dir": str(whole), "lock_dir": None}
         )
-        plan = prepare_load.write_plan(made, clients)
+        plan = prepare_load.write_plan_for_clients(made, clients)
     finally:
         kubeconfig.unlink()
     if files.sha256_of(whole / detached_load.PLAN) != asked["plan"]:

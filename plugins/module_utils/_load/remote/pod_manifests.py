@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import RbacPermission, rbac_manifests
 
-from ..kinds.stage_definitions import compile_kinds
+from ..kinds.stage_definitions import compile_stages_of_kinds
 from ..plan import template_renderer, workload_templates
 from ..send.load_spec import LoadSpec
 from . import pod_main, result_upload
@@ -247,7 +247,7 @@ def suspended_job_manifest(spec: DriverPodSpec) -> dict[str, Any]:
     }
 
 
-def owned_objects(
+def objects_owned_by_job(
     spec: DriverPodSpec,
     uid: str,
     asked: Mapping[str, Any],
@@ -310,23 +310,24 @@ def _empty_configmap_manifest(name: str, metadata: Mapping[str, Any]) -> dict[st
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
 
 
-def required_rights(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[RbacPermission]:
+def rights_needed_on_target(client: Client, request: LoadSpec, lock: Mapping[str, Any] | None) -> list[RbacPermission]:
     """Return the rights that this load needs on its target: its kinds, watches, canary, circuit breaker, lock.
 
     Raises InputError for a template that cannot be rendered or a kind that the server does not have.
     """
     usual = request.namespace or client.access.namespace
     rendered = [
-        template_renderer.render(template, request.run, request.point, usual, (0,)) for template in request.templates
+        template_renderer.render_template_for_indices(template, request.run, request.point, usual, (0,))
+        for template in request.templates
     ]
     rights: set[RbacPermission] = set()
-    for document in workload_templates.all_documents(rendered):
+    for document in workload_templates.documents_of_templates(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = document.fixed_namespace(usual) if kind.namespaced else ""
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
         rights |= _rights_on(document.api_version, kind.resource, where, verbs)
     watched = workload_templates.namespace_to_watch(rendered, usual)
-    for compile_kind in compile_kinds(request.stages):
+    for compile_kind in compile_stages_of_kinds(request.stages):
         for version in compile_kind.api_versions:
             try:
                 kind = client.kind(version, compile_kind.kind)
@@ -348,7 +349,7 @@ def _rights_on(version: str, resource: str, where: str, verbs: Sequence[str]) ->
     return {RbacPermission(group, resource, verb, where, "test") for verb in verbs}
 
 
-def role_grants(spec: DriverPodSpec, wanted: Sequence[RbacPermission]) -> list[dict[str, Any]]:
+def roles_and_bindings(spec: DriverPodSpec, wanted: Sequence[RbacPermission]) -> list[dict[str, Any]]:
     """Return roles and bindings that give the load's service account these rights on its own cluster."""
     name = f"{spec.name}-target"
     manifests = rbac_manifests(wanted, name, f"system:serviceaccount:{spec.effective_namespace}:{spec.name}")

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 
 #: Pause between two attempts, seconds.
 _PAUSE = 2.0
@@ -130,7 +130,7 @@ def write_load_record(
     files.write_json(point_dir / FILE, record, SCHEMA)
 
 
-def forget_record(point_dir: Path) -> None:
+def delete_record_of_load(point_dir: Path) -> None:
     """Delete the record of a load that no longer runs. The record of fetched files stays."""
     record = read_load_record(point_dir)
     if record is not None and record["state"] != FETCHED:
@@ -142,9 +142,9 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
 
     cluster: the target's API host, as in lock files. The driver cluster may have another lock.
     """
-    for path in sorted(Path(run_dir).glob(held_lock_file.PATTERN)) if run_dir else ():
-        lock = held_lock_file.read_lock_record(path)
-        if lock and lock["state"] == held_lock_file.HELD and lock["cluster"] == cluster:
+    for path in sorted(Path(run_dir).glob(lock_state_file.PATTERN)) if run_dir else ():
+        lock = lock_state_file.read_lock_record(path)
+        if lock and lock["state"] == lock_state_file.HELD and lock["cluster"] == cluster:
             return lock_parameters(lock)
     return None
 
@@ -189,7 +189,7 @@ class RemoteLoad(Protocol):
         """End the load and delete its files and objects, in one attempt; return whether there were any."""
 
 
-def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, Any]:
+def run_remote_load(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, Any]:
     """Run the load, or continue what an earlier session started; return the result of workload_submit and ``found``.
 
     Raises AccessError if the load found the cluster unreachable, ProcessError with its own error otherwise.
@@ -205,7 +205,7 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
     try:
         existed = load.begin(bool(record))
     except InputError:
-        forget_record(point_dir)
+        delete_record_of_load(point_dir)
         raise
     ended = load.follow()
     outcome = load.fetch(ended, point_dir, step_dir)
@@ -214,7 +214,7 @@ def run(load: RemoteLoad, point_dir: Path, step_dir: Path | None) -> dict[str, A
         _remove_fetched_load(load, point_dir, outcome["result"])
     else:
         load.retry.call("removing it", load.remove)
-        forget_record(point_dir)
+        delete_record_of_load(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
     return {**outcome["result"], "found": existed}
@@ -231,5 +231,5 @@ def end_and_delete_load(load: RemoteLoad, point_dir: Path | None) -> dict[str, A
     """End the load, delete what is left of it, and delete its record."""
     changed = load.remove()
     if point_dir:
-        forget_record(point_dir)
+        delete_record_of_load(point_dir)
     return {"changed": changed}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
     ANY,
     Shape,
     create_document_decoder,
@@ -23,8 +23,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 )
 
 from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits
-from .workload_index import AdoptedWorkloads, OwnerIndex
-from .workload_tally import WorkloadTally
+from .workload_by_owner import AdoptedWorkloads, OwnerIndex
+from .workload_progress_counts import WorkloadTally
 
 #: Source of an event: a watch.
 WATCH = "watch"

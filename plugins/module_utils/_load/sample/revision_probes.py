@@ -22,22 +22,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, append_query_to_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
     ApiServerConnection,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import ANY, create_document_decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
+    ANY,
+    create_document_decoder,
+)
 
 from ..kinds.sampling_spec import SamplingSpec
 from . import kind_follower
-from .canary import LEASE, VERSION, CanaryObjectWriter, PeriodicRequester
+from .canary_lease import LEASE, VERSION, CanaryObjectWriter, PeriodicRequester
 from .watch_multiplexer import WatchMultiplexer
 
 EVENT = ServedKind("v1", "Event", "events", True)
@@ -109,7 +112,7 @@ class RevisionProbes(PeriodicRequester):
         path = append_query_to_path(EVENT.path(namespace), {"fieldSelector": f"metadata.name={name}", "limit": 1})
         self._namespace = namespace
         self._decode = create_document_decoder({"metadata": {"resourceVersion": ANY}})
-        self._head = request_head(access, "GET", path, METADATA_LIST)
+        self._head = format_request_head(access, "GET", path, METADATA_LIST)
         self._validator = ProbeValidator(report)
 
     def take_canary_write(self, sent: float, version: int) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     ApiError,
@@ -25,9 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_fields import json_decoder_package
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import json_decoder_package
 
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import OWNERS, KindStages
@@ -35,8 +35,8 @@ from . import kind_follower
 from .observation_writer import ObservationWriter
 from .revision_probes import CANARY, RevisionClockProbes
 from .watch_multiplexer import GATHER, GATHER_BRIEFLY, Item, WatchMultiplexer
-from .workload_index import AdoptedWorkloads, OwnerIndex
-from .workload_tally import WorkloadTally
+from .workload_by_owner import AdoptedWorkloads, OwnerIndex
+from .workload_progress_counts import WorkloadTally
 
 SCHEMA = "observations/1"
 #: How long (seconds) to wait for a killed sampler of the same directory to end.
@@ -98,7 +98,7 @@ class Sampler:
         at = zip(self._places, self.observers, strict=True)
         of_place = {(sampled.kind, namespace): observer for (sampled, namespace), observer in at}
         last: float | None = None
-        for record in files.read_lines(spec.path):
+        for record in files.read_json_lines(spec.path):
             last = record.get("received") or record.get("at") or record.get("answered") or last
             if record["type"] == "event":
                 whole = len(spec.namespaces) == 1
@@ -185,7 +185,7 @@ class Sampler:
             self._follow(number, served, patient=True)
 
     def _record_server_time(self) -> None:
-        """Record the second that the API server's clock shows, which bounds it (_results/timeline/clocks.py)."""
+        """Record the second that the API server's clock shows, which bounds it (_results/timeline/single_clocks.py)."""
         self._server_times -= 1
         self._next_server_time = time.monotonic() + (_SERVER_TIME_PAUSE if self._server_times else _SERVER_TIME_AGAIN)
         self._server_times = self._server_times or _SERVER_TIMES

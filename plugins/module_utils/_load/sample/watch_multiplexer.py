@@ -19,10 +19,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    Broken,
-    LineStream,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken, LineStream
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import BLOCK
 
 #: An item: (number of the follower, what, time.monotonic(), payload), see kind_follower.

@@ -17,18 +17,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    JSON,
-    ApiReply,
-    Broken,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, ApiReply, Broken
 
 from ..plan.random_draws import draw_number_for_workload
-from . import ledger
+from . import creation_ledger
 from .object_creator import TRANSIENT, SenderSettings
 
 
@@ -160,7 +156,7 @@ class WorkloadLifetimeStopper(RequestThread):
             row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}
             self._record(row, due, sent, time.monotonic())
             # 404: somebody else was faster, or a reply was lost.
-            if status in ledger.STOPPED:
+            if status in creation_ledger.STOPPED:
                 return
             if not self._may_repeat(status, time.monotonic() - began):
                 raise self._failure(f"DELETE {path}/{name}", reply, broken)

@@ -9,15 +9,15 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, time_quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
 
 from ..plan import workload_plan
-from ..sample import workload_tally
-from . import ledger
-from .dispatcher import ObjectSendDispatcher
-from .early_end import StalledLoad
+from ..sample import workload_progress_counts
+from . import creation_ledger
+from .early_load_end import StalledLoad
 from .lifetime_stopper import WorkloadLifetimeStopper
+from .plan_dispatcher import ObjectSendDispatcher
 from .release_barrier import WorkloadReleaser
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LoadProgress:
         self,
         request: LoadSpec,
         planned: workload_plan.WorkloadPlan,
-        past: ledger.ResumeState,
+        past: creation_ledger.ResumeState,
         dispatcher: ObjectSendDispatcher,
         sampler: SamplerProcess | NoSampler,
         stall: StalledLoad,
@@ -71,7 +71,7 @@ class LoadProgress:
     @property
     def there(self) -> int:
         """Number of workloads that were created, in this session or before."""
-        return self.count(ledger.CREATED) + self.count(ledger.ALREADY_MINE)
+        return self.count(creation_ledger.CREATED) + self.count(creation_ledger.ALREADY_MINE)
 
     def ended(self) -> int:
         """Return the number of workloads that were seen to end: succeeded, failed or deleted."""
@@ -100,7 +100,7 @@ class LoadProgress:
     def rate(self) -> float:
         """Return workloads created per second in this session, between the first and the last response."""
         dispatcher = self._dispatcher
-        created = dispatcher.outcomes.get(ledger.CREATED, 0)
+        created = dispatcher.outcomes.get(creation_ledger.CREATED, 0)
         seconds = dispatcher.last_answered - dispatcher.first_answered
         # n responses enclose n - 1 intervals.
         return (created - 1) / seconds if created > 1 and seconds > 0 else 0.0
@@ -116,7 +116,7 @@ class LoadProgress:
         return self.stopped or self.unschedulable()
 
     def _pending(self) -> list[str]:
-        return workload_tally.progress_parts(self._sampler.state.get("reasons") or self._stall.reasons)
+        return workload_progress_counts.progress_parts(self._sampler.state.get("reasons") or self._stall.reasons)
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""
@@ -131,7 +131,7 @@ class LoadProgress:
     def brief(self) -> dict[str, int]:
         """Return the progress as numbers, which those of other clients can be added to."""
         submitted = self.request.count - self.todo + self._dispatcher.submitted
-        refused = self.count(ledger.REFUSED) + self._dispatcher.blocked
+        refused = self.count(creation_ledger.REFUSED) + self._dispatcher.blocked
         numbers = {"submitted": submitted, "created": self.there, **self._counts(), "refused": refused}
         return {**numbers, "retries": self._dispatcher.retries}
 
@@ -151,7 +151,7 @@ class LoadProgress:
         ]
         for name, number in (
             ("deleted", counts["deleted"]),
-            ("refused", self.count(ledger.REFUSED) + self._dispatcher.blocked),
+            ("refused", self.count(creation_ledger.REFUSED) + self._dispatcher.blocked),
             ("stopped", len(self.lifetimes.stopped) if self.lifetimes is not None else 0),
             ("retries", self._dispatcher.retries),
         ):
@@ -165,18 +165,18 @@ class LoadProgress:
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
-        late = quantiles.percentile_summary(
+        late = time_quantiles.percentile_summary(
             [*self._dispatcher.lateness, *(self.releases.lateness if self.releases else ())]
         )
         counts = self._counts()
-        refused, blocked = self.count(ledger.REFUSED), self._dispatcher.blocked
+        refused, blocked = self.count(creation_ledger.REFUSED), self._dispatcher.blocked
         there = self.there
         waiting = max(0, self.unfinished())
         # Nested, because "failed" and "changed" have a meaning to Ansible at the top level.
         counted = {
             "planned": self.request.count,
-            "created": self.count(ledger.CREATED),
-            "already_mine": self.count(ledger.ALREADY_MINE),
+            "created": self.count(creation_ledger.CREATED),
+            "already_mine": self.count(creation_ledger.ALREADY_MINE),
             "refused": refused,
             "blocked": blocked,
             "lost": self._dispatcher.lost,
@@ -190,7 +190,7 @@ class LoadProgress:
             **({"ready": len(self.releases.ready), "released": self.releases.released} if self.releases else {}),
         }
         result: dict[str, Any] = {
-            "changed": self._dispatcher.outcomes.get(ledger.CREATED, 0) > 0,
+            "changed": self._dispatcher.outcomes.get(creation_ledger.CREATED, 0) > 0,
             "counts": counted,
             "timed_out": self.timed_out,
             "stopped": self.stopped or self._stall.unschedulable,
@@ -200,7 +200,7 @@ class LoadProgress:
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatcher.held_back,
             "stolen": self.machine.stolen(),
-            "on_time": quantiles.on_time(late, self.request.max_lateness),
+            "on_time": time_quantiles.is_load_on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
             "repeated": {str(status): number for status, number in sorted(self._dispatcher.repeats_by_status.items())},
@@ -221,8 +221,8 @@ class LoadProgress:
         """Return refusals with their reasons, the most frequent first."""
         reasons: Counter[tuple[str, int, str]] = Counter()
         examples: dict[tuple[str, int, str], str] = {}
-        for record in files.read_lines(self.request.point_dir / "ledger.jsonl"):
-            if record["type"] == "attempt" and record["outcome"] == ledger.REFUSED:
+        for record in files.read_json_lines(self.request.point_dir / "ledger.jsonl"):
+            if record["type"] == "attempt" and record["outcome"] == creation_ledger.REFUSED:
                 key = (record["kind"], record["status"], record.get("reason") or "")
                 reasons[key] += 1
                 examples.setdefault(key, record.get("message") or "")

@@ -16,12 +16,12 @@ from typing import Any, Self
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 
 from ..failures import failure_schedule
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
-from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..plan.arrivals import CLOSED, CONSTANT, TYPE_KEYS
+from ..kinds.stage_definitions import KindStages, compile_stages_of_kinds
+from ..plan.arrival_times import CLOSED, CONSTANT, TYPE_KEYS
 from ..plan.random_draws import draw_number_for_workload
 from ..plan.workload_plan import ClientPart
 from ..plan.workload_templates import WorkloadTemplate
@@ -212,17 +212,17 @@ class WatchSpec:
     @classmethod
     def from_params(cls, parameters: Mapping[str, Any]) -> Self:
         """Check a module's parameters and return them. Raises InputError naming the option and its value."""
-        check_parameters(parameters)
+        check_load_parameters(parameters)
         return cls(**{option.name: _convert_parameter(option.name, parameters) for option in fields(cls)})
 
     @cached_property
     def kinds(self) -> tuple[KindStages, ...]:
         """The compiled stage definitions. Raises InputError for a definition that is wrong."""
-        return tuple(compile_kinds(self.stages))
+        return tuple(compile_stages_of_kinds(self.stages))
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
-        return held_lock_file.find_lost_lock(self.lock_dir) if self.lock_dir else ""
+        return lock_state_file.find_lost_lock(self.lock_dir) if self.lock_dir else ""
 
     def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
         """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""
@@ -308,7 +308,7 @@ class LoadSpec(WatchSpec):
         return None if self.part.whole else self.client
 
 
-def check_parameters(params: Mapping[str, Any]) -> None:
+def check_load_parameters(params: Mapping[str, Any]) -> None:
     """Check the parameters of a workload module beyond their types. Raises InputError with option and value."""
     if not _RUN.fullmatch(params["run_id"]):
         raise InputError(
@@ -364,5 +364,5 @@ def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[
     validation = ArgumentSpecValidator(copy.deepcopy(SUBMIT)).validate(params)
     if validation.error_messages:
         raise InputError("; ".join(validation.error_messages))
-    check_parameters(validation.validated_parameters)
+    check_load_parameters(validation.validated_parameters)
     return dict(validation.validated_parameters)

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
-    refused_credentials,
     reply_reason_and_message,
+    unauthorized_error,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
@@ -33,12 +33,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     ApiServerConnection,
     Broken,
     add_credentials_to_head,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 
 from ..plan.workload_templates import WorkloadDocument
-from .ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
+from .creation_ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
 
 
 def parse_uid_and_version(body: bytes) -> tuple[str | None, str | None]:
@@ -54,10 +54,13 @@ def parse_uid_and_version(body: bytes) -> tuple[str | None, str | None]:
 
 def parse_priority_headers(head: bytes) -> dict[str, str | None]:
     """Return flow schema and priority level (UIDs) from the response headers; empty if the server sends none."""
-    schema = exact_header(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
+    schema = response_header_value(head, b"X-Kubernetes-Pf-Flowschema-Uid: ")
     if not schema:
         return {}
-    return {"flow_schema": schema, "priority_level": exact_header(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: ")}
+    return {
+        "flow_schema": schema,
+        "priority_level": response_header_value(head, b"X-Kubernetes-Pf-Prioritylevel-Uid: "),
+    }
 
 
 def cut_quoted_text(body: bytes, before: bytes) -> str | None:
@@ -69,7 +72,7 @@ def cut_quoted_text(body: bytes, before: bytes) -> str | None:
     return body[start : body.index(b'"', start)].decode()
 
 
-def exact_header(head: bytes, before: bytes) -> str | None:
+def response_header_value(head: bytes, before: bytes) -> str | None:
     """Return a header's value; ``before`` is its name as Go's servers write it. None if it is missing."""
     start = head.find(before)
     if start < 0:
@@ -164,7 +167,7 @@ class ObjectSender:
     def warm(self) -> None:
         """Open the connection ahead of the first object, so that its lateness contains no TLS handshake."""
         self.connection.exchange(
-            request_bytes(self.settings.access, request_head(self.settings.access, "GET", "/version"))
+            request_bytes(self.settings.access, format_request_head(self.settings.access, "GET", "/version"))
         )
 
     def create(self, document: WorkloadDocument, index: int, due: float | None) -> tuple[str, float]:
@@ -212,7 +215,7 @@ class ObjectSender:
             attempt.refreshed += 1
             self._write(attempt, RETRY, reply, reason, message)
             if not renewed:
-                raise refused_credentials(self.settings.access)
+                raise unauthorized_error(self.settings.access)
             self.connection.close()  # a client certificate is sent when a connection is opened
             return RETRY
         transient = (
@@ -230,7 +233,7 @@ class ObjectSender:
     def _resolve(self, attempt: CreateAttempt, last: bool, conflict: ApiReply | None = None) -> str:
         """Look up whether the object exists and is ours: after 409 (``conflict``), or after no reply."""
         path = f"{attempt.document.path(attempt.index)}/{attempt.name}"
-        head = request_head(self.settings.access, "GET", path, METADATA)
+        head = format_request_head(self.settings.access, "GET", path, METADATA)
         before = time.monotonic()
         try:
             reply = self.connection.exchange(request_bytes(self.settings.access, head))
@@ -288,7 +291,7 @@ class ObjectSender:
         shown, head = self._heads.get(path, ("", b""))
         if not head or shown != attempt.shown:
             head = add_credentials_to_head(
-                access, request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
+                access, format_request_head(access, "POST", f"{path}?fieldManager={FIELD_MANAGER}", METADATA)
             )
             if not attempt.document.several_namespaces:
                 self._heads[path] = (attempt.shown, head)

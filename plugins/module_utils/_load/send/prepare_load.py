@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepare a load: plan it, render its templates, and have the API server check them in a dry run.
+"""Prepare a load: plan it, render its templates, check them in a dry run, create what its workloads share.
+
+Shared objects have the labels of run and point, by which they are removed as the workloads are. One that exists
+already, of a load that is continued or of another client, is applied again, which changes nothing if it is the same.
 
 Only ``write_plan`` writes a file and creates objects: the plan of several clients, and what its workloads share.
 """
@@ -12,17 +15,113 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    suggest_similar_name,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_schema import ServedSchemas
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import format_object_title
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
 
 from ..kinds.sampling_spec import check_kinds_have_end_stage
-from ..kinds.stage_definitions import KindStages, compile_kinds
-from ..plan import arrivals, template_renderer, workload_plan, workload_templates
-from . import release_barrier, shared_objects
+from ..kinds.stage_definitions import KindStages, compile_jmespath, compile_stages_of_kinds
+from ..plan import arrival_times, template_renderer, workload_plan, workload_templates
+from ..plan.workload_templates import RenderedTemplate
+from . import release_barrier
 from .load_spec import LoadSpec
 from .object_creator import FIELD_MANAGER
+
+#: Timeout of a condition without one, and polling interval, seconds.
+_READY, _POLL = 300.0, 0.2
+_PAUSE = 0.5
+
+
+def create_shared_objects(
+    client: Client,
+    rendered: list[RenderedTemplate],
+    retry_time: float,
+    say: Callable[[str], None],
+    check: bool = False,
+) -> None:
+    """Create the shared objects of all templates, and wait until they are ready. check: they are only checked.
+
+    Raises InputError for what the API server refuses, WaitTimeout naming the condition; ApiError.
+    """
+    for template in rendered:
+        _check_ready(template)
+    for template in rendered:
+        for manifest in template.shared:
+            _apply(client, template, manifest, retry_time, say, check)
+        if not check:
+            for condition in template.template.ready:
+                _await_ready(client, template, condition, say)
+
+
+def _check_ready(template: RenderedTemplate) -> None:
+    """Check the conditions of the shared objects of a template. Raises InputError."""
+    kinds = {manifest["kind"] for manifest in template.shared}
+    for condition in template.template.ready if template.shared else ():
+        where = f"template '{template.template.name}', ready"
+        compile_jmespath(where, condition["jmespath"])
+        if condition["kind"] not in kinds:
+            hint = suggest_similar_name(condition["kind"], kinds)
+            raise InputError(f"{where}: kind '{condition['kind']}' is none of the shared objects{hint}")
+
+
+def _apply(
+    client: Client,
+    template: RenderedTemplate,
+    manifest: dict[str, Any],
+    retry_time: float,
+    say: Callable[[str], None],
+    check: bool,
+) -> None:
+    deadline = time.monotonic() + retry_time
+    title = format_object_title(manifest)
+    while True:
+        try:
+            client.apply(manifest, check=check)
+            return
+        except ApiError as error:
+            if not error.busy:
+                where = f"template '{template.template.name}'"
+                raise InputError(
+                    f"{where}: the API server refuses {title}, which its workloads share: {error}"
+                ) from error
+            if time.monotonic() + _PAUSE > deadline:
+                raise
+            say(f"{title} can't be created now, and is tried again: {error}")
+        time.sleep(_PAUSE)
+
+
+def _await_ready(
+    client: Client, template: RenderedTemplate, condition: dict[str, Any], say: Callable[[str], None]
+) -> None:
+    """Wait for a condition of the shared objects of a kind."""
+    from jmespath.exceptions import JMESPathError  # it is needed for conditions only
+
+    expression = compile_jmespath(f"template '{template.template.name}', ready", condition["jmespath"])
+    timeout = float(condition.get("timeout") or _READY)
+    for manifest in template.shared:
+        if manifest["kind"] != condition["kind"]:
+            continue
+        kind, meta, title = client.kind_of(manifest), manifest["metadata"], format_object_title(manifest)
+
+        def look(kind: Any = kind, meta: Any = meta, title: str = title) -> tuple[bool | None, str]:
+            live = client.get(kind, meta["name"], meta["namespace"])
+            try:
+                if live is not None and expression.search(live):
+                    return True, ""
+            except JMESPathError as error:  # such as a function of a field that is not there yet
+                return None, f"{title}: {condition['jmespath']} can't be evaluated yet: {error}"
+            return None, f"{title}: {condition['jmespath']} is not true yet"
+
+        wait_until(look, timeout, say, lambda state: f"{state} after {timeout:g} s", _POLL)
+
 
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
 #: First and longest pause before a dry run is repeated, seconds.
@@ -47,22 +146,22 @@ def prepare_load_or_part(request: LoadSpec) -> PreparedLoad:
     return _prepare_whole_load(request) if request.part.whole else _prepare_plan_part(request)
 
 
-def write_plan(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
+def write_plan_for_clients(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
     """Make the plan that several clients will send, and write it unless it exists.
 
     It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
     """
     prepared = prepare_load_or_part(replace(request, client=None))
-    workload_plan.require_schedule(prepared.plan, clients)
+    workload_plan.check_plan_is_divisible(prepared.plan, clients)
     request.point_dir.mkdir(parents=True, exist_ok=True)
     shares = any(template.shared for template in prepared.rendered)
     if shares:  # the cleanup reads from the plan what is created
-        workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
+        workload_plan.write_plan_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
     with prepared.client:
-        shared_objects.create_shared_objects(prepared.client, prepared.rendered, request.retry_time, print)
-        dry_run(prepared.client, prepared.rendered, request)
+        create_shared_objects(prepared.client, prepared.rendered, request.retry_time, print)
+        check_templates_in_dry_run(prepared.client, prepared.rendered, request)
     if not shares:
-        workload_plan.write_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
+        workload_plan.write_plan_or_compare(request.point_dir / "plan.jsonl", prepared.plan)
     return prepared.plan
 
 
@@ -76,23 +175,23 @@ def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     workload_templates.resolve_document_api_paths(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
-    return PreparedLoad(request, client, compile_kinds(request.stages), rendered, planned)
+    return PreparedLoad(request, client, compile_stages_of_kinds(request.stages), rendered, planned)
 
 
 def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     """Make the plan of a load, and prepare all of its workloads."""
     path = request.point_dir / "plan.jsonl"
-    seed = workload_plan.resolve_load_seed(path, request.seed, arrivals.draws_from_seed(request.arrival))
-    schedule = arrivals.arrivals_from_options(request.arrival, request.count, seed)
+    seed = workload_plan.resolve_load_seed(path, request.seed, arrival_times.draws_from_seed(request.arrival))
+    schedule = arrival_times.arrivals_from_options(request.arrival, request.count, seed)
     request = replace(request, count=schedule.count, seed=seed)
     if not request.sample and (request.wait or schedule.header.get("at_once")):
         option = "wait" if request.wait else "arrival at_once"
         raise InputError(f"{option} cannot be used with sample=false: the sampler observes the end of workloads")
-    kinds = compile_kinds(request.stages)
+    kinds = compile_stages_of_kinds(request.stages)
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
     chosen = _choose_workload_templates(request, schedule)
-    planned = workload_plan.make_plan(request.run, request.point, schedule, request.in_flight, seed, [], chosen)
+    planned = workload_plan.plan_workloads(request.run, request.point, schedule, request.in_flight, seed, [], chosen)
     rendered = _render_used_templates(request, client, namespace, planned.workloads)
     own = {template.workload.kind for template in rendered}
     if request.wait or schedule.header.get("at_once"):
@@ -102,11 +201,13 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         release_barrier.check_release(request.release, request.count, request.seed, names)
     workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
-    workload_plan.use_names(planned, {template.template.name: template.workload.name for template in rendered})
+    workload_plan.use_names_of_templates(
+        planned, {template.template.name: template.workload.name for template in rendered}
+    )
     return PreparedLoad(request, client, kinds, rendered, planned)
 
 
-def _choose_workload_templates(request: LoadSpec, schedule: arrivals.ArrivalTimes) -> list[str]:
+def _choose_workload_templates(request: LoadSpec, schedule: arrival_times.ArrivalTimes) -> list[str]:
     """Return the template of each workload. Raises InputError for missing templates, equal names, bad weights."""
     if not request.templates:
         raise InputError("templates is empty: there is nothing to submit")
@@ -136,14 +237,14 @@ def _render_used_templates(
         used[workload.template].append(workload.index)
     has = ServedSchemas(client).has_field
     return [
-        template_renderer.render(
+        template_renderer.render_template_for_indices(
             template, request.run, request.point, namespace, used[template.name], request.client_number, has
         )
         for template in request.templates
     ]
 
 
-def dry_run(
+def check_templates_in_dry_run(
     client: Client,
     rendered: list[workload_templates.RenderedTemplate],
     request: LoadSpec,

@@ -27,18 +27,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
-    ApiReply,
-    Broken,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply, Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
-from ..plan import arrivals
+from ..plan import arrival_times
 from ..plan.workload_templates import workload_name
-from . import ledger
+from . import creation_ledger
 from .lifetime_stopper import RequestThread
 from .load_spec import ARRIVAL
 from .object_creator import SenderSettings
@@ -81,7 +80,7 @@ class ReleaseSpec:
         """Return the release of ``count`` workloads. Raises InputError naming the key and its value."""
         if params["timeout"] < 0:
             raise InputError(f"release: timeout is {params['timeout']:g}, it must be 0 or more")
-        releases = arrivals.arrivals_from_options(_parse_release_arrivals(params["arrival"]), count, seed or 1)
+        releases = arrival_times.arrivals_from_options(_parse_release_arrivals(params["arrival"]), count, seed or 1)
         if releases.count != count:
             raise InputError(f"release: arrival releases {releases.count} workloads, and there are {count}")
         header = {"stage": params["stage"], "required": str(params["required"]), "arrival": releases.header}
@@ -126,8 +125,8 @@ def _parse_release_arrivals(arrival: Mapping[str, Any]) -> dict[str, Any]:
     return dict(validation.validated_parameters["arrival"])
 
 
-def _release_batches(releases: arrivals.ArrivalTimes) -> list[ReleaseBatch]:
-    if releases.header["type"] != arrivals.CLOSED:
+def _release_batches(releases: arrival_times.ArrivalTimes) -> list[ReleaseBatch]:
+    if releases.header["type"] != arrival_times.CLOSED:
         batches, until = [], 0
         for offset, same in groupby(releases.offsets):
             until += len(list(same))
@@ -158,7 +157,7 @@ def lease_name(run: str, point: str) -> str:
 
 
 def make_workload_releaser(
-    request: LoadSpec, settings: SenderSettings, namespace: str, past: ledger.ResumeState
+    request: LoadSpec, settings: SenderSettings, namespace: str, past: creation_ledger.ResumeState
 ) -> WorkloadReleaser | None:
     """Return what releases the workloads of a load, None if they wait for nothing. namespace: of the Lease."""
     if not request.release.get("stage"):
@@ -239,7 +238,7 @@ class WorkloadReleaser(RequestThread):
             pods = self._client.list(
                 POD, self._namespace, run_labels.workload_label_selector(settings.run, settings.point)
             )[0]
-            states = {int(pod["metadata"]["labels"][run_labels.INDEX]): why_waiting(pod) for pod in pods}
+            states = {int(pod["metadata"]["labels"][run_labels.INDEX]): why_pod_waits_or_ended(pod) for pod in pods}
         except (AccessError, ApiError):
             pass  # the names matter more than the reasons
         lacking = [index for index in range(self.count) if index not in self.ready or index in self._ended]
@@ -287,7 +286,7 @@ class WorkloadReleaser(RequestThread):
             sent, answered = (reply.sent, reply.answered) if reply is not None else (sent, time.monotonic())
             status = reply.status if reply is not None else 0
             self._write(batch, due, sent, answered, reply)
-            if status == ledger.RELEASED:
+            if status == creation_ledger.RELEASED:
                 self.lateness.append(first - due)
                 self.released = batch.until
                 return answered
@@ -299,6 +298,6 @@ class WorkloadReleaser(RequestThread):
     def _write(self, batch: ReleaseBatch, due: float, sent: float, answered: float, reply: ApiReply | None) -> None:
         status = reply.status if reply is not None else 0
         row: dict[str, Any] = {"type": "release", "name": self._name, "released": batch.until, "status": status}
-        if reply is not None and status == ledger.RELEASED:
+        if reply is not None and status == creation_ledger.RELEASED:
             row["resource_version"] = parse_json(reply.body)["metadata"]["resourceVersion"]
         self._record(row, due, sent, answered)

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..kinds.sampling_spec import SamplingSpec, check_kinds_have_end_stage
 from ..plan import workload_plan
-from ..sample import workload_tally
+from ..sample import workload_progress_counts
 from ..sample.sampler import Sampler
-from . import ledger
-from .early_end import StalledLoad, require_answer
+from . import creation_ledger
+from .early_load_end import StalledLoad, require_answering_api_server
 from .load_spec import OTHERS, SampleSpec
-from .unselected_objects import ObjectsLeftOut, find_existing_namespace
+from .objects_outside_selectors import ObjectsLeftOut, find_existing_namespace
 
 #: File in the directory of the point that ends the sampling of a load of others.
 END_FILE = "END"
@@ -66,7 +66,7 @@ class LoadSampler:
         spec, clock = self._prepare(client)
         with (
             client,
-            signals.interrupt_recorded(request.lock_lost) as stop,
+            signals.record_termination_signals(request.lock_lost) as stop,
             self.step.timed("wait", f"point {request.point}"),
         ):
             sampler = Sampler(client, spec, clock)
@@ -98,7 +98,7 @@ class LoadSampler:
         }
         self.progress.say(result["msg"])
         if self._needs_answer(sampler):
-            require_answer(client.access, spec.canary_namespace, result["msg"])
+            require_answering_api_server(client.access, spec.canary_namespace, result["msg"])
         return {**result, **({"warnings": [client.access.insecure_warning()]} if client.access.insecure else {})}
 
     def _prepare(self, client: Client) -> tuple[SamplingSpec, MonotonicWallClock]:
@@ -150,7 +150,7 @@ class LoadSampler:
         return reason
 
     def _line(self, sampler: Sampler) -> str:
-        parts = [*self._counted(sampler), *workload_tally.progress_parts(self._reasons(sampler))]
+        parts = [*self._counted(sampler), *workload_progress_counts.progress_parts(self._reasons(sampler))]
         return f"{self.label} {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
 
@@ -174,7 +174,7 @@ class PlannedLoadSampler(LoadSampler):
         namespace = self.request.namespace or access.namespace
         spec = self.request.sampling(self.request.kinds, self._own, namespace, namespace)
         self._stall = StalledLoad(access, spec)
-        past = ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
+        past = creation_ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
         return spec, MonotonicWallClock.resume(past.anchor or {})
 
     def _time_limit(self) -> float:
@@ -206,11 +206,11 @@ class PlannedLoadSampler(LoadSampler):
 
     def _details(self, sampler: Sampler, reason: str) -> dict[str, Any]:
         request = self.request
-        past = ledger.read_ledger_file(request.point_dir / "ledger.jsonl")
+        past = creation_ledger.read_ledger_file(request.point_dir / "ledger.jsonl")
         created = {
             name
             for (kind, name), outcome in past.outcomes.items()
-            if kind in self._own and outcome in (ledger.CREATED, ledger.ALREADY_MINE)
+            if kind in self._own and outcome in (creation_ledger.CREATED, creation_ledger.ALREADY_MINE)
         }
         seen = {self._names.get(index) for index in sampler.tally.seen}
         waiting = [self._names[index] for index in sampler.tally.waiting(10) if index in self._names]
@@ -258,7 +258,7 @@ class ForeignLoadSampler(LoadSampler):
             )
         self._left_out = ObjectsLeftOut(client, self.request)
         # The clock of the point is that of its first session, if there was one.
-        first = next(files.read_lines(spec.path), {}) if spec.path.exists() else {}
+        first = next(files.read_json_lines(spec.path), {}) if spec.path.exists() else {}
         return spec, MonotonicWallClock.resume(first.get("anchor") or {})
 
     def _time_limit(self) -> float:

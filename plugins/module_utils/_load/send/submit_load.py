@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -22,14 +22,14 @@ from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import workload_plan, workload_templates
-from . import ledger, load_progress, plan_failures, prepare_load, release_barrier
-from .common_start import CommonStart
-from .dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
-from .early_end import CircuitBreaker, StalledLoad, require_answer
+from . import creation_ledger, load_progress, plan_failures, prepare_load, release_barrier
+from .common_client_start import CommonStart
+from .early_load_end import CircuitBreaker, StalledLoad, require_answering_api_server
 from .lifetime_stopper import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
 from .object_creator import SenderSettings
-from .shared_objects import create_shared_objects
+from .plan_dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
+from .prepare_load import create_shared_objects
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
@@ -71,10 +71,10 @@ class LoadRunner:
         namespace = request.namespace or client.access.namespace
         own = sorted({template.workload.kind for template in rendered})
         request.point_dir.mkdir(parents=True, exist_ok=True)
-        log, past = ledger.open_ledger(request.point_dir / "ledger.jsonl")
+        log, past = creation_ledger.open_ledger(request.point_dir / "ledger.jsonl")
         try:
             if request.part.whole:  # a part was cut from the plan before
-                workload_plan.write_or_compare(request.point_dir / "plan.jsonl", planned)
+                workload_plan.write_plan_or_compare(request.point_dir / "plan.jsonl", planned)
             firsts = [document.manifest(template.first) for template in rendered for document in template.documents]
             self.step.manifest("workload", [manifest for template in rendered for manifest in template.shared] + firsts)
             clock = MonotonicWallClock.resume(past.anchor or {})
@@ -88,7 +88,7 @@ class LoadRunner:
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
-                prepare_load.dry_run(client, rendered, request, self.progress.say)
+                prepare_load.check_templates_in_dry_run(client, rendered, request, self.progress.say)
             watched = workload_templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
@@ -104,7 +104,7 @@ class LoadRunner:
         """Check everything that run() checks before it writes or creates anything; return what it would do."""
         prepared = prepare_load.prepare_load_or_part(self.request)
         self.request = prepared.request
-        past = ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
+        past = creation_ledger.read_ledger_file(self.request.point_dir / "ledger.jsonl")
         kinds = {template["name"]: template["kind"] for template in prepared.plan.header["templates"]}
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
@@ -115,7 +115,7 @@ class LoadRunner:
         )
         # Workloads that refer to objects that do not exist yet can't be checked.
         checked = [template for template in prepared.rendered if not template.shared]
-        prepare_load.dry_run(prepared.client, checked, self.request, self.progress.say)
+        prepare_load.check_templates_in_dry_run(prepared.client, checked, self.request, self.progress.say)
         return {
             "changed": missing > 0,
             "counts": {"planned": self.request.count},
@@ -128,14 +128,14 @@ class LoadRunner:
         sampling: SamplingSpec,
         clock: MonotonicWallClock,
         log: JsonlAppender,
-        past: ledger.ResumeState,
+        past: creation_ledger.ResumeState,
         planned: workload_plan.WorkloadPlan,
         todo: list[workload_plan.PlannedWorkload],
         rendered: list[workload_templates.RenderedTemplate],
         failures: list[PlannedFailure],
     ) -> dict[str, Any]:
         request = self.request
-        with signals.interrupt_recorded(request.lock_lost) as stop:
+        with signals.record_termination_signals(request.lock_lost) as stop:
             sampler = self._start_sampler(client, sampling, clock, log)
             raise_priority(any(row.offset is not None for row in todo[:1]))
             try:
@@ -159,7 +159,9 @@ class LoadRunner:
                 )
                 dispatcher.before = state.there
                 reason = "failed"
-                log.write(session_line(ledger.SCHEMA, request.run, request.point, clock, request.client_number))
+                log.write(
+                    session_line(creation_ledger.SCHEMA, request.run, request.point, clock, request.client_number)
+                )
                 try:
                     self._await_watches(sampler, stop)
                     self._open_failures(client, clock, failures)
@@ -192,7 +194,7 @@ class LoadRunner:
             result["msg"] += f", failures: {', '.join(counts) or 'none'}"
         self.progress.say(result["msg"])
         if state.stopped or state.timed_out:
-            require_answer(client.access, request.namespace or "default", result["msg"])
+            require_answering_api_server(client.access, request.namespace or "default", result["msg"])
         if client.access.insecure:
             result["warnings"] = [client.access.insecure_warning()]
         return result
@@ -236,7 +238,7 @@ class LoadRunner:
         state: load_progress.LoadProgress,
         log: JsonlAppender,
         clock: MonotonicWallClock,
-        past: ledger.ResumeState,
+        past: creation_ledger.ResumeState,
     ) -> None:
         if not state.todo:
             if self.failures is not None and past.started is not None:
@@ -278,7 +280,7 @@ class LoadRunner:
         sampler: SamplerProcess | NoSampler,
         stop: signals.Interrupt,
         clock: MonotonicWallClock,
-        past: ledger.ResumeState,
+        past: creation_ledger.ResumeState,
     ) -> float | None:
         """Wait for the start of all clients; return it (time.monotonic()), None if it was missed on another machine."""
         request = self.request
@@ -356,7 +358,7 @@ def _make_lifetime_stopper(
     settings: SenderSettings,
     templates: dict[str, workload_templates.RenderedTemplate],
     planned: workload_plan.WorkloadPlan,
-    past: ledger.ResumeState,
+    past: creation_ledger.ResumeState,
 ) -> WorkloadLifetimeStopper | None:
     """Return what stops the workloads, None if nothing does."""
     if not request.lifetime:

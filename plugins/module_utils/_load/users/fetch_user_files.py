@@ -16,16 +16,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 
 from ..plan.workload_templates import workload_name
 from ..remote import files_in_configmaps
@@ -73,7 +71,9 @@ class UserRecord:
     files: dict[str, Any] = field(default_factory=dict)
 
 
-def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = None) -> dict[str, Any]:
+def fetch_reports_and_files_of_users(
+    client: Client, spec: UsersSpec, uploads: UserUploads | None = None
+) -> dict[str, Any]:
     """Write ``<dest>/<index>/user.json``, the files beside it and ``<dest>/users.json``; return the module's result.
 
     The ConfigMaps of fetched files are deleted. So are uploaded objects, unless a pod still runs, which may upload
@@ -86,7 +86,7 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
     uploaded, unreachable = _list_users_with_uploads(uploads)
 
     def one(index: int) -> UserRecord:
-        user, reported = read_user(index, names[index], pods.get(names[index]))
+        user, reported = read_user_from_pod(index, names[index], pods.get(names[index]))
         folder = spec.dest / str(index)
         if reported.get("parts"):
             user.files = _fetch_files(client, spec, user.pod, reported, folder / "files")
@@ -120,7 +120,7 @@ def fetch_users(client: Client, spec: UsersSpec, uploads: UserUploads | None = N
     }
 
 
-def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[UserRecord, dict[str, Any]]:
+def read_user_from_pod(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[UserRecord, dict[str, Any]]:
     """Return a user from its pod, and what the helper reports about its files."""
     user = UserRecord(index, name)
     if pod is None:
@@ -138,7 +138,7 @@ def read_user(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[Use
             report = fresh
             del ended["message"]  # the report of the helper says nothing about why the user failed
     if user.phase != "Succeeded":
-        user.why = why_waiting(pod)
+        user.why = why_pod_waits_or_ended(pod)
     user.moments = {key: float(value) for key, value in (report.get("moments") or {}).items()}
     reported = dict(report.get("files") or {})
     if report.get("files_error"):
@@ -228,9 +228,9 @@ def users_summary(spec: UsersSpec, users: list[UserRecord], required: int) -> di
         "succeeded": succeeded,
         "success_percent": round(100 * succeeded / spec.count, 3) if spec.count else 0.0,
         # From the event of the release to the running command; from that until the sampler could see it.
-        "reaction": quantiles.percentile_summary(_span_durations(spans, "received", "begun")),
-        "report_delay": quantiles.percentile_summary(_span_durations(spans, "begun", "begun_answered")),
-        "command": quantiles.percentile_summary(_span_durations(spans, "begun", "ended")),
+        "reaction": time_quantiles.percentile_summary(_span_durations(spans, "received", "begun")),
+        "report_delay": time_quantiles.percentile_summary(_span_durations(spans, "begun", "begun_answered")),
+        "command": time_quantiles.percentile_summary(_span_durations(spans, "begun", "ended")),
     }
     if any(user.files for user in users):
         figures["files"] = _files_summary(users)
@@ -265,7 +265,7 @@ def _span_durations(spans: Iterable[Mapping[str, float]], begin: str, end: str) 
 
 
 def _read_user_operations(path: Path) -> list[dict[str, Any]]:
-    return list(files.read_lines(path)) if path.exists() else []
+    return list(files.read_json_lines(path)) if path.exists() else []
 
 
 def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -276,9 +276,9 @@ def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "count": len(rows),
         "succeeded": good,
         "success_percent": round(100 * good / len(rows), 3),
-        "create": quantiles.percentile_summary([span["created"] for span in spans if "created" in span]),
-        "usable": quantiles.percentile_summary([span["usable"] for span in spans if "usable" in span]),
-        "delete": quantiles.percentile_summary(_span_durations(spans, "delete", "gone")),
+        "create": time_quantiles.percentile_summary([span["created"] for span in spans if "created" in span]),
+        "usable": time_quantiles.percentile_summary([span["usable"] for span in spans if "usable" in span]),
+        "delete": time_quantiles.percentile_summary(_span_durations(spans, "delete", "gone")),
     }
 
 

@@ -28,17 +28,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     run_labels,
     waiting,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
-    DataError,
-    InputError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
 from ..plan.workload_templates import workload_name
 from ..remote import result_upload
-from ..remote.result_store import ResultStore
+from ..remote.result_bucket import ResultStore
 
 
 def count_files(folder: Path) -> int:

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     one_attempt_per_point,
 )
 
-from . import ci_files, mlflow_export, opensearch_export, otlp_export
+from . import mlflow_export, opensearch_export, otlp_export, prometheus_textfile
 
 Result = dict[str, Any]
 VALID, INVALID = "valid", "invalid"
@@ -130,7 +130,7 @@ def check_run_exportable(
     status, why = run_validity_and_reason(run, verdict)
     if status == INVALID and invalid == SKIP:
         return run, (verdict, SKIP, why)
-    secret_gate.scanner_of(secrets, kubeconfigs).check(run.top, secret_gate.list_exportable_files(run.top))
+    secret_gate.create_secret_scanner(secrets, kubeconfigs).check(run.top, secret_gate.list_exportable_files(run.top))
     return run, (verdict, status, why)
 
 
@@ -262,7 +262,10 @@ def write_ci_files(
     run, (verdict, status, why) = check_run_exportable(run_dir, secrets, kubeconfigs, invalid)
     if status == SKIP:
         return skipped_export_result(run, "files for CI", why)
-    texts = [(junit, lambda: _read_junit_xml(run)), (textfile, lambda: ci_files.prometheus_textfile(run, verdict))]
+    texts = [
+        (junit, lambda: _read_junit_xml(run)),
+        (textfile, lambda: prometheus_textfile.prometheus_textfile(run, verdict)),
+    ]
     changed, written = False, []
     for path, make in texts:
         if not path:

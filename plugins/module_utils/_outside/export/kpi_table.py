@@ -22,16 +22,18 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_row
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import left_out
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import (
+    leave_out_damaged_run,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.read_past_runs import (
-    read_record,
-    run_directories,
+    read_record_of_past_run,
+    run_directories_newest_first,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Run,
-    counted_points,
     point_of_attempt,
     read_run_directory,
+    run_with_counted_attempts,
 )
 
 from .export_run import INVALID, SKIP, read_run_verdict, run_validity_and_reason
@@ -93,7 +95,7 @@ def write_kpi_table(
     rows: list[Row] = []
     used = 0
     for top in tops:
-        with left_out(notes, top):
+        with leave_out_damaged_run(notes, top):
             own = rows_of_run(read_run_directory(top), invalid)
             rows += own
             used += bool(own)
@@ -101,7 +103,7 @@ def write_kpi_table(
     with tempfile.TemporaryDirectory(prefix=".kpis-", dir=target.parent) as scratch:
         fresh = Path(scratch) / f"kpis{CSV}"
         _write_csv(fresh, rows)
-        secret_gate.scanner_of(secrets, kubeconfigs).check(Path(scratch), [fresh])
+        secret_gate.create_secret_scanner(secrets, kubeconfigs).check(Path(scratch), [fresh])
         if target.suffix == PARQUET:
             fresh = Path(scratch) / f"kpis{PARQUET}"
             _write_parquet(fresh, rows)
@@ -126,7 +128,7 @@ def rows_of_run(run: Run, invalid: str) -> list[Row]:
     if status == INVALID and invalid == SKIP:
         return []
     judged = {(kpi["point"], kpi["name"]): kpi["reading"] for kpi in verdict.get("kpis") or []}
-    documents = run_and_kpi_documents(counted_points(run), verdict, status)
+    documents = run_and_kpi_documents(run_with_counted_attempts(run), verdict, status)
     return [_row(document, judged) for kind, _id, document in documents if kind == "kpis"]
 
 
@@ -181,9 +183,9 @@ def _newest_directories(sources: Sequence[str], notes: list[str]) -> list[Path]:
         folder = Path(source)
         if not folder.is_dir():
             raise InputError(f"runs: {folder} is not a folder; name run directories, or folders that contain them")
-        for top in run_directories(folder):
-            with left_out(notes, top):
-                record = read_record(top)
+        for top in run_directories_newest_first(folder):
+            with leave_out_damaged_run(notes, top):
+                record = read_record_of_past_run(top)
                 key = str(record.get("id") or top)
                 at = str((record.get("replot") or {}).get("at") or "")
                 if key in newest and top.resolve() != newest[key][1].resolve():

@@ -23,20 +23,16 @@ from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
-    HttpClient,
-    HttpPolicy,
-    Repeat,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy, Repeat
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
     basic_authorization_header,
-    check_address,
-    without_secrets,
+    check_url_usable_and_secure,
+    url_without_secrets,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.comparable_points import (
     NEVER_COMPARED_SETTINGS,
@@ -49,8 +45,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     NOT_BEGUN,
     Point,
     Run,
-    counted_points,
     point_label,
+    run_with_counted_attempts,
 )
 
 API = "/api/2.0/mlflow"
@@ -86,12 +82,12 @@ class MlflowServer:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        check_address(self.name, self.url, https_only=True)
+        check_url_usable_and_secure(self.name, self.url, https_only=True)
 
     @property
     def name(self) -> str:
         """The server in messages."""
-        return f"MLflow {without_secrets(self.url)}"
+        return f"MLflow {url_without_secrets(self.url)}"
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ def mlflow_runs(run: Run, verdict: Mapping[str, Any], status: str) -> Iterator[M
         "mlflow.source.git.commit": str((record.get("git") or {}).get("revision") or ""),
         **{f"seatrial.exported.{target}": address for target, address in links.items()},
     }
-    for point in counted_points(run).points:
+    for point in run_with_counted_attempts(run).points:
         if point.status in NOT_BEGUN:
             continue
         identity = _name(str(point.record.get("uuid") or f"{run.id}-{point.number}"))  # it goes into a query
@@ -142,7 +138,10 @@ def mlflow_runs(run: Run, verdict: Mapping[str, Any], status: str) -> Iterator[M
         ran = flatten_labels({"ran": recorded_labels(run, point).get("ran") or {}})
         tags = {
             **common,
-            **{f"seatrial.{label}": formats.setting_text(value, LONGEST["tags"]) for label, value in ran.items()},
+            **{
+                f"seatrial.{label}": formats.format_setting_value(value, LONGEST["tags"])
+                for label, value in ran.items()
+            },
             POINT_TAG: identity,
             "seatrial.point_number": point.number,
             "mlflow.runName": name,
@@ -180,7 +179,7 @@ def _params(run: Run, point: Point, project: str) -> dict[str, str]:
         and not any(fnmatchcase(name, pattern) for pattern in _NO_PARAMETERS)
     }
     values = {**known, **point.settings}
-    return {_name(name): formats.setting_text(value, LONGEST["params"]) for name, value in values.items()}
+    return {_name(name): formats.format_setting_value(value, LONGEST["params"]) for name, value in values.items()}
 
 
 def _metrics(point: Point) -> dict[str, float]:
@@ -331,7 +330,7 @@ class MlflowExperiment:
             if error.status in (404, 405) and not _code(error):
                 hint = f"; it has no {API}{path.partition('?')[0]}: is this the address of an MLflow tracking server?"
             raise HttpRefused(f"{error}{hint}", error.reply, error.explanation) from error
-        return checked_object(f"{self.server.name}: {method} {path.partition('?')[0]}", answer)
+        return require_json_object(f"{self.server.name}: {method} {path.partition('?')[0]}", answer)
 
 
 def _code(error: HttpRefused) -> str:

@@ -18,15 +18,17 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
     OpenSearchClient,
     OpenSearchServer,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.explain_failures import signatures_found
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.explain_failures import (
+    match_failure_signatures,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
     recorded_labels,
@@ -105,7 +107,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
         "ended": _time_or_none(record.get("ended")),
         "versions": {str(name): str(version) for name, version in (record.get("versions") or {}).items()},
         "repeats": run.repeats,
-        "findings": signatures_found(run.top),
+        "findings": match_failure_signatures(run.top),
         "checks": [
             {key: check.get(key) for key in ("check", "result", "detail", "point")}
             for check in verdict.get("checks") or []
@@ -220,7 +222,7 @@ class OpenSearchIndex(OpenSearchClient):
                     "not say what became of each, so it is unknown whether they were written"
                 )
             with expect_documented_form(f"OpenSearch {self.server.url}: POST /_bulk", answer):
-                results = [checked_object("the answer for a document", item.get("index") or {}) for item in items]
+                results = [require_json_object("the answer for a document", item.get("index") or {}) for item in items]
             busy = []
             for line, result in zip(lines, results, strict=True):
                 if not result.get("error"):

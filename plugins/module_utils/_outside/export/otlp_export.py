@@ -21,14 +21,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
-    check_address,
-    without_secrets,
+    check_url_usable_and_secure,
+    url_without_secrets,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
     recorded_labels,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Run,
+    run_with_counted_attempts,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
     TimelineTable,
     read_timeline_jsonl,
@@ -55,12 +59,12 @@ class OtlpReceiver:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        check_address(self.name, self.url, https_only=True)
+        check_url_usable_and_secure(self.name, self.url, https_only=True)
 
     @property
     def name(self) -> str:
         """The receiver in messages."""
-        return f"OTLP receiver {without_secrets(self.url)}"
+        return f"OTLP receiver {url_without_secrets(self.url)}"
 
     @property
     def address(self) -> str:
@@ -136,7 +140,7 @@ def resource_of_point(run: Run, point: Point, verdict: Mapping[str, Any], status
         "seatrial.point": point.number,
         "seatrial.verdict": str(verdict.get("verdict") or "unknown"),
         "seatrial.status": status,
-        **{f"seatrial.matrix.{name}": formats.setting_text(value) for name, value in point.settings.items()},
+        **{f"seatrial.matrix.{name}": formats.format_setting_value(value) for name, value in point.settings.items()},
         **{f"seatrial.{name}": value for name, value in ran.items()},
     }
     return {"attributes": _attributes(attributes)}
@@ -144,7 +148,7 @@ def resource_of_point(run: Run, point: Point, verdict: Mapping[str, Any], status
 
 def requests_of_run(run: Run, verdict: Mapping[str, Any], status: str, most: int) -> Iterator[tuple[Document, int]]:
     """Yield the bodies of requests with the number of traces that each of them ends, point by point."""
-    for point in counted_points(run).points:
+    for point in run_with_counted_attempts(run).points:
         path = point.folder / "timeline.jsonl"
         if not path.exists():
             continue

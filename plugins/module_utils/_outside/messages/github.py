@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
-    checked_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
+    require_list_of_json_objects,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
@@ -136,7 +136,7 @@ def _find_comment_by_mark(api: HttpClient, target: GitHubTarget, mark: str) -> A
 def _login_of_token(api: HttpClient) -> str:
     """Return the name of the user whose token we have; empty for that of an App, which is no user's."""
     try:
-        return str(checked_object("GitHub: GET /user", api.json("GET", "/user")).get("login") or "")
+        return str(require_json_object("GitHub: GET /user", api.json("GET", "/user")).get("login") or "")
     except HttpRefused as error:
         if error.status in (401, 403, 404):
             return ""
@@ -155,7 +155,7 @@ def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterato
     """Yield the comments on the pull request, the oldest first, of at most PAGES pages."""
     for page in range(1, PAGES + 1):
         path = f"/repos/{target.repository}/issues/{target.pull_request}/comments?per_page={PAGE}&page={page}"
-        batch = checked_objects(f"GitHub: GET {path.partition('?')[0]}", api.json("GET", path))
+        batch = require_list_of_json_objects(f"GitHub: GET {path.partition('?')[0]}", api.json("GET", path))
         yield from batch
         if len(batch) < PAGE:
             return
@@ -171,7 +171,7 @@ def target_with_head_commit(api: HttpClient, target: GitHubTarget) -> GitHubTarg
 def pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
     """Return the pull request as the API describes it."""
     path = f"/repos/{target.repository}/pulls/{target.pull_request}"
-    return checked_object(f"GitHub: GET {path}", api.json("GET", path))
+    return require_json_object(f"GitHub: GET {path}", api.json("GET", path))
 
 
 def check_run(
@@ -205,7 +205,7 @@ def _find_check_run_id(api: HttpClient, target: GitHubTarget, run: str) -> Any:
     words = f"check_name={quote(target.check)}&per_page={PAGE}"
     path = f"/repos/{target.repository}/commits/{target.revision}/check-runs"
     what = f"GitHub: GET {path}"
-    checks = checked_object(what, api.json("GET", f"{path}?{words}"), ("check_runs",)).get("check_runs") or []
+    checks = require_json_object(what, api.json("GET", f"{path}?{words}"), ("check_runs",)).get("check_runs") or []
     return next((_id_of(what, check) for check in checks if check.get("external_id") == run), None)
 
 

@@ -177,7 +177,7 @@ def _deliver_to_all_services(delivery: MessageDelivery, key: str, message: RunMe
 
 def find_secrets_in_text(text: str, secrets: Mapping[str, str], kubeconfigs: Iterable[str]) -> list[str]:
     """Return descriptions of the secrets in a text: those that the gate of an export knows."""
-    return secret_gate.scanner_of(secrets, kubeconfigs).in_text(text)
+    return secret_gate.create_secret_scanner(secrets, kubeconfigs).in_text(text)
 
 
 def _notify_module_result(delivery: MessageDelivery) -> dict[str, Any]:

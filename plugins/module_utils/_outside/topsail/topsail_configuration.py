@@ -105,7 +105,7 @@ def leaf_values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def apply_presets(config: Mapping[str, Any], names: Sequence[str]) -> tuple[Mapping[str, Any], list[str]]:
+def configuration_with_presets(config: Mapping[str, Any], names: Sequence[str]) -> tuple[Mapping[str, Any], list[str]]:
     """Return the configuration of a run with these presets, and all keys that they assign.
 
     As in each run of TOPSAIL, ``ci_presets.to_apply`` and ``ci_presets.variable_overrides`` come first.
@@ -263,7 +263,7 @@ def expand_test_points(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     return points
 
 
-def take_hyper_parameters(point: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def hyper_parameters_of_point(point: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the hyperparameters of a point without nulls, and whether ``skip_if`` leaves it out.
 
     ``raw_lists`` has those whose values are lists. A point is left out if any entry of ``skip_if`` equals its value.

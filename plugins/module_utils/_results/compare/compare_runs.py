@@ -48,13 +48,13 @@ def write_run_comparison(
         raise InputError("no run was given; give two or more runs, or one whose points are compared")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
-    loaded = write_kpis.load_definitions(definition_files)
-    history_settings.check_kpis(rules.judged, rules.settings.least, loaded)
+    loaded = write_kpis.load_definitions_of_run(definition_files)
+    history_settings.check_named_kpis_are_defined(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
-    sides = [run_pairs.read_side(Path(run_dir), loaded, notes) for run_dir in run_dirs]
+    sides = [run_pairs.read_run_to_compare(Path(run_dir), loaded, notes) for run_dir in run_dirs]
     _check_label_patterns(sides, rules.past.rules)
     groups = judge_run_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
-    sides = [side for group in groups for side in group.sides] if groups else run_pairs.sides_of_points(sides[0])
+    sides = [side for group in groups for side in group.sides] if groups else run_pairs.runs_of_each_side(sides[0])
     read = judge_run_groups.settings_read_by_any(sides)
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
@@ -94,12 +94,12 @@ def write_run_comparison(
 def _results_compare_module_result(document: Mapping[str, Any], path: Path) -> Result:
     """Return the result of module results_compare. path: of the page."""
     lines = [line for pair in document["pairs"] for line in comparison_page.headline_kpi_lines(pair)]
-    counts = run_pairs.count_readings(row for pair in document["pairs"] for row in pair["kpis"])
+    counts = run_pairs.count_figures_by_reading(row for pair in document["pairs"] for row in pair["kpis"])
     assessments = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to compare"
     return {
         "changed": True,
         "path": str(path),
-        "lines": [*comparison_page.verdict_lines(document), *lines],
+        "lines": [*comparison_page.comparison_verdict_lines(document), *lines],
         "warnings": document["notes"],
         "summary": f"{path}: figures {assessments}",
         **{name: document.get(name) for name in ("verdict", "code", "exit_status")},
@@ -116,7 +116,7 @@ def _check_label_patterns(sides: Sequence[RunSide], rules: LabelRules) -> None:
     for name, patterns in (("results_compare_on", rules.compare_on), ("results_ignore", rules.ignore)):
         # The names of settings are unknown for runs that have none recorded, such as those of other tools.
         checked = [pattern for pattern in patterns if settings or pattern.startswith("ran.")]
-        history_settings.check_patterns(name, checked, settings, "these runs")
+        history_settings.check_label_patterns(name, checked, settings, "these runs")
 
 
 def _add_point_pairs(
@@ -132,7 +132,7 @@ def _add_point_pairs(
         base = run_pairs.side_to_compare_with(sides, other)
         if base is None:
             continue
-        pairs = run_pairs.pair_points(base.run.points, other.run.points)
+        pairs = run_pairs.pair_points_by_matrix_values(base.run.points, other.run.points)
         if not pairs:
             notes.append(f"no point of {other.label} has the same matrix values as one of {base.label}")
         for first, second in pairs:
@@ -158,7 +158,7 @@ def _add_groups_and_verdict(
         runs = {side.run.id for side in group.sides}
         for number in dict.fromkeys(pair["points"][0] for pair in document["pairs"] if pair["run"] in runs):
             own = [pair for pair in document["pairs"] if pair["run"] in runs and pair["points"][0] == number]
-            stage = run_pairs.changed_stage(own, group.letter, number)
+            stage = run_pairs.stage_with_largest_difference(own, group.letter, number)
             changes += [stage] if stage else []
     document["changed"] = changes
     shown = [kpi for kpi in document["kpis"] if kpi["reading"] in judge_run_groups.EXPLAINED][:MOST_PLOTS]

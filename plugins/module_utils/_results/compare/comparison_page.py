@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 
 from ..judge import overall_verdict
 from ..kpi.point_data import NEEDED, SENT, PointData
 from ..report import figure_texts, page_content, plot_canvas, write_report
-from ..report.figure_texts import stage_name
-from ..report.plot_canvas import COLOURS, GREY, PlotDrawing, plot_stages, stage_title
+from ..report.figure_texts import label_of_stage
+from ..report.plot_canvas import COLOURS, GREY, PlotDrawing, stage_title_in_plot, stages_to_plot
 from . import run_pairs
 
 DASHES: Sequence[Literal["-", "--", "-.", ":"]] = ("-", "--", "-.", ":")
@@ -59,20 +59,20 @@ def _format_kpi_difference(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         **{
-            side: figure_texts.value_text(
+            side: figure_texts.format_kpi_value(
                 {"value": row[side], "at_least": row.get(f"{side}_at_least"), "unit": row["unit"]}
             )
             for side in ("before", "after")
         },
         "difference": signed,
         "percent": percent,
-        "confidence": figure_texts.confidence_text({"confidence": row["confidence"], "unit": row["unit"]}),
+        "confidence": figure_texts.format_confidence_interval({"confidence": row["confidence"], "unit": row["unit"]}),
         "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
         "note": row.get("note", ""),
     }
 
 
-def verdict_lines(document: Mapping[str, Any]) -> list[str]:
+def comparison_verdict_lines(document: Mapping[str, Any]) -> list[str]:
     """Return which runs are A and B, the verdict with its reasons, and the stages that changed, one line each."""
     if "verdict" not in document:
         return []
@@ -129,7 +129,7 @@ def _verdict_section_variables(
         "groups": group_description_lines(document),
         "changed": _changed_stage_lines(document),
         "kpis": rows,
-        "history": overall_verdict.history_line(history) if history else "",
+        "history": overall_verdict.summarize_history_use(history) if history else "",
         "plots": list(pictures),
     }
 
@@ -156,18 +156,21 @@ def comparison_template_variables(
                 "headline": [row for row in rows if row["headline"]],
                 "changed": [row for row in rows if not row["headline"] and row["reading"] in ("better", "worse")],
                 "others": [row for row in rows if not row["headline"] and row["reading"] not in ("better", "worse")],
-                "counts": run_pairs.count_readings(pair["kpis"]),
+                "counts": run_pairs.count_figures_by_reading(pair["kpis"]),
                 "total": total,
                 "writers": [
                     _stage_contribution_row(writer, formats.writer_display_name(writer["name"]))
                     for writer in pair["writers"]
                 ],
-                "stages": [_stage_contribution_row(stage, stage_name(stage["name"])) for stage in pair["stages"]],
+                "stages": [_stage_contribution_row(stage, label_of_stage(stage["name"])) for stage in pair["stages"]],
                 "plots": list(pictures),
             }
         )
     settings = [
-        {"name": setting["name"], "values": [textwrap.shorten(setting_text(value), 80) for value in setting["values"]]}
+        {
+            "name": setting["name"],
+            "values": [textwrap.shorten(format_setting_value(value), 80) for value in setting["values"]],
+        }
         for setting in document["settings"]
     ]
     return {
@@ -197,14 +200,16 @@ def _stage_contribution_row(share: Mapping[str, Any], name: str) -> dict[str, An
         "before": formats.format_duration(share["before"]),
         "after": formats.format_duration(share["after"]),
         "difference": signed,
-        "confidence": figure_texts.confidence_text({"confidence": share["confidence"], "unit": "s"}),
+        "confidence": figure_texts.format_confidence_interval({"confidence": share["confidence"], "unit": "s"}),
         "simulated": share["simulated"],
     }
 
 
 def draw_stage_distributions(runs: Sequence[tuple[str, PointData]], label: str) -> PlotDrawing | None:
     """Draw one panel per common stage: the cumulative distribution of its duration, one line per run."""
-    stages = [stage for stage in plot_stages(runs[0][1]) if all(stage in plot_stages(data) for _name, data in runs[1:])]
+    stages = [
+        stage for stage in stages_to_plot(runs[0][1]) if all(stage in stages_to_plot(data) for _name, data in runs[1:])
+    ]
     last = next((stage for stage in reversed(stages) if stage in runs[0][1].end_stages()), None)
     panels = [(stage, NEEDED) for stage in stages] + ([(last, SENT)] if last else [])
     if not panels:
@@ -222,7 +227,11 @@ def draw_stage_distributions(runs: Sequence[tuple[str, PointData]], label: str) 
             _draw_distribution_curve(axis, place, name, data, (stage, since), rows)
             for place, (name, data) in enumerate(runs)
         ]
-        title = stage_title(stage, simulated) if since == NEEDED else stage_title("from sending to the end", simulated)
+        title = (
+            stage_title_in_plot(stage, simulated)
+            if since == NEEDED
+            else stage_title_in_plot("from sending to the end", simulated)
+        )
         axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=4)
         axis.set_xscale("log")
         axis.set_ylim(0, 104)
@@ -269,7 +278,7 @@ def draw_stage_contributions(parts: Sequence[Mapping[str, Any]], label: str) -> 
     drawn = [part for part in parts if abs(part["difference"]) > 1e-9]
     if not drawn:
         return None
-    names = [stage_name(part["name"]) for part in drawn]
+    names = [label_of_stage(part["name"]) for part in drawn]
     whole = sum(part["difference"] for part in parts)
     left = 0.25 + 0.083 * max(len(name) for name in [*names, "total"])
     figure, (axis,) = plot_canvas.create_stacked_axes(
@@ -301,7 +310,7 @@ def draw_stage_contributions(parts: Sequence[Mapping[str, Any]], label: str) -> 
         axis.text(edge, place, f" {text} ", va="center", ha="left" if value >= 0 else "right", fontsize=9.5)
         if not last:
             texts.append(
-                f"{stage_title(part['name'], part['simulated'])} by"
+                f"{stage_title_in_plot(part['name'], part['simulated'])} by"
                 f" {formats.writer_display_name(part['writer'])}: {text}."
             )
             rows.append([part["name"], part["writer"], part["before"], part["after"], part["difference"], low, high])

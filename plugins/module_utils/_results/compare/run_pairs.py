@@ -16,17 +16,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     SKIPPED,
     Point,
-    counted_points,
     point_label,
+    run_with_counted_attempts,
 )
 
 from ..judge import kpi_limits
-from ..judge.judge_run_groups import RunSide, letter_for_index
+from ..judge.judge_run_groups import RunSide, group_letter_for_index
 from ..judge.write_verdict import write_verdict
-from ..kpi import estimators, write_kpis
+from ..kpi import censored_quantiles, write_kpis
 from ..kpi.point_data import KpiValue
 from ..kpi.read_point_data import read_point_data
-from ..report.figure_texts import stage_name
+from ..report.figure_texts import label_of_stage
 from ..statistics.setting_effects import SEED
 from ..timeline.write_timeline import write_timeline
 
@@ -46,9 +46,9 @@ class PointSide(RunSide):
         return {name: [{"value": value}] for name, value in self.run.points[0].settings.items()}
 
 
-def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
+def read_run_to_compare(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
     """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
-    run = counted_points(run_reader.read_run_directory(top))
+    run = run_with_counted_attempts(run_reader.read_run_directory(top))
     run.points = [point for point in run.points if point.status != SKIPPED]
     if any(not (point.folder / "timeline.jsonl").exists() for point in run.points):
         notes += write_timeline(str(top))["warnings"]
@@ -75,7 +75,7 @@ def read_side(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) 
     return side
 
 
-def sides_of_points(side: RunSide) -> list[RunSide]:
+def runs_of_each_side(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
         raise InputError(
@@ -84,7 +84,7 @@ def sides_of_points(side: RunSide) -> list[RunSide]:
     sides: list[RunSide] = []
     for place, point in enumerate(side.run.points):
         named = point_label(point, str(side.run.record.get("project") or ""))
-        label = f"{letter_for_index(place)} ({named})"
+        label = f"{group_letter_for_index(place)} ({named})"
         sides.append(PointSide(replace(side.run, points=[point]), label, side.verdict, side.data, side.kpis))
     return sides
 
@@ -118,7 +118,7 @@ def _settings_and_seeds(side: RunSide) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in settings.items() if name not in seeds}, seeds
 
 
-def pair_points(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Point, Point]]:
+def pair_points_by_matrix_values(first: Sequence[Point], second: Sequence[Point]) -> list[tuple[Point, Point]]:
     """Return pairs of points with the same matrix values; two single points always form a pair."""
     if len(first) == len(second) == 1:
         return [(first[0], second[0])]
@@ -168,7 +168,7 @@ def _kpi_difference_row(
     values: list[Any] = [old["value"], new["value"]]
     known = None not in values
     difference = new["value"] - old["value"] if known else None
-    confidence = estimators.difference_interval(old_figure.replicates, new_figure.replicates, difference)
+    confidence = censored_quantiles.difference_interval(old_figure.replicates, new_figure.replicates, difference)
     row = {
         "name": new["name"],
         "title": new["title"],
@@ -209,7 +209,7 @@ def _assess_bounds(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _assess_kpi_difference(
-    direction: str, difference: float | None, confidence: estimators.ConfidenceInterval | None
+    direction: str, difference: float | None, confidence: censored_quantiles.ConfidenceInterval | None
 ) -> str:
     """Return better or worse if the interval excludes zero, same if there is no difference, else unclear.
 
@@ -226,7 +226,7 @@ def _assess_kpi_difference(
     return "better" if (difference > 0) == (direction == "higher") else "worse"
 
 
-def count_readings(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def count_figures_by_reading(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of figures by assessment."""
     counts = {"better": 0, "worse": 0, "same": 0, "unclear": 0}
     for row in rows:
@@ -234,7 +234,7 @@ def count_readings(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def changed_stage(pairs: Sequence[Mapping[str, Any]], group: str, point: str) -> dict[str, Any] | None:
+def stage_with_largest_difference(pairs: Sequence[Mapping[str, Any]], group: str, point: str) -> dict[str, Any] | None:
     """Return the stage with the largest part in the difference of the mean times; None without a difference.
 
     pairs: of the same point in the first run and in each run of a group, as in schema comparison/2. group: its letter.
@@ -273,4 +273,4 @@ def _changed_stage_text(stage: Mapping[str, Any], total: float) -> str:
         f"The mean time of a workload is {formats.format_duration(abs(total))} {'longer' if total > 0 else 'shorter'}."
     )
     ends = " to ".join(formats.format_duration(stage[end]) for end in ("before", "after"))
-    return f"{whole} Stage {stage_name(stage['stage'])} changed most, from {ends}{percent}."
+    return f"{whole} Stage {label_of_stage(stage['stage'])} changed most, from {ends}{percent}."

@@ -15,13 +15,15 @@ from math import inf, isfinite
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    VERDICTS,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
-from ..statistics import always_valid_interval, comparison_scale
+from ..statistics import comparison_scale, group_comparison_intervals
 from ..statistics.figure_classification import INCONCLUSIVE, PASS
-from ..statistics.group_comparison import compare_groups
-from ..statistics.probabilistic_bisection import BisectionState, locate_step
+from ..statistics.group_comparison_intervals import compare_groups
+from ..statistics.probabilistic_bisection import BisectionState, locate_step_and_next_value
 from . import schedule_log
 from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, usable_values
 from .choose_next_point import (
@@ -115,7 +117,9 @@ def bisection_state_document(
     usable, of_usable, usable_runs = usable_values(plan, measured)
     likelihoods = [0.0] * (len(plan.values) - 1)
     for index, probability in zip(
-        usable, step_probabilities(of_usable, fill_figures_from_lower_bounds(of_usable, usable_runs)), strict=False
+        usable,
+        probabilities_of_step_places(of_usable, fill_figures_from_lower_bounds(of_usable, usable_runs)),
+        strict=False,
     ):
         likelihoods[index] = probability
     code, status = VERDICTS[end.verdict]
@@ -162,7 +166,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
     decision = _next_usable_value(of_usable, usable_runs, stop)
     if isinstance(decision, NextValue):
         return replace(decision, index=usable[decision.index])
-    left_out = [formats.setting_text(value, 40) for at, value in enumerate(plan.values) if at not in usable]
+    left_out = [formats.format_setting_value(value, 40) for at, value in enumerate(plan.values) if at not in usable]
     why = f"{decision.why}; no run at {' and '.join(left_out)} had this figure" if left_out else decision.why
     return replace(decision, why=why, step=None if decision.step is None else usable[decision.step])
 
@@ -175,12 +179,12 @@ def _next_usable_value(
     if missing is not None:
         return missing
     last = len(plan.values) - 1
-    if not ends_differ(plan, measured):
+    if not do_both_ends_differ(plan, measured):
         if stop:
             return BisectionEnd(INCONCLUSIVE, f"{_no_difference(plan, measured)} ({stop})")
         good, bad = (sum(run.index == end for run in measured) for end in (0, last))
         return NextValue(0 if good <= bad else last, "the ends are not known to differ")
-    estimate = locate_step(_figures_by_value_index(measured), len(plan.values))
+    estimate = locate_step_and_next_value(_figures_by_value_index(measured), len(plan.values))
     if estimate.probability >= plan.least:
         return _confirm_step(plan, measured, estimate, stop)
     if estimate.probability < 0.5 and all(
@@ -247,7 +251,7 @@ def fill_figures_from_lower_bounds(
     ]
 
 
-def ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> bool:
+def do_both_ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> bool:
     """Return whether both ends were known to differ at any look, by a test that holds at every look.
 
     Figures without any noise are compared by Fisher's exact test.
@@ -261,16 +265,16 @@ def ends_differ(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -
         compared = compare_groups(ends[0], ends[bad])
         if compared.reason:
             continue
-        always = always_valid_interval.interval_of_group_difference(compared, LEVEL)
+        always = group_comparison_intervals.interval_of_group_difference(compared, LEVEL)
         exact = 2.0 * min(compared.p_greater, compared.p_less) if not compared.standard_error else 1.0
         if min(always.p_value, exact) <= LEVEL:
             return True
     return False
 
 
-def step_probabilities(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> tuple[float, ...]:
+def probabilities_of_step_places(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> tuple[float, ...]:
     """Return the probabilities of a step behind each value but the last."""
-    return locate_step(_figures_by_value_index(measured), len(plan.values)).probabilities
+    return locate_step_and_next_value(_figures_by_value_index(measured), len(plan.values)).probabilities
 
 
 def _step_share(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], step: int) -> float | None:
@@ -281,7 +285,7 @@ def _step_share(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], s
     by_value = {
         index: comparison_scale.finite_values(figures) for index, figures in _figures_by_value_index(measured).items()
     }
-    logarithmic = comparison_scale.on_log_scale(*by_value.values())
+    logarithmic = comparison_scale.is_compared_on_log_scale(*by_value.values())
     means = {
         index: float(comparison_scale.convert_to_scale(figures, logarithmic).mean())
         for index, figures in by_value.items()
@@ -295,7 +299,7 @@ def _step_share(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], s
 
 def _no_difference(plan: BisectionPlan, measured: Sequence[BisectionMeasurement]) -> str:
     """Return the sentence for ends that do not differ."""
-    first, last = (formats.setting_text(plan.values[end], 40) for end in (0, -1))
+    first, last = (formats.format_setting_value(plan.values[end], 40) for end in (0, -1))
     return (
         f"no difference of {plan.kpi} between {first} and {last} after {_run_count_text(measured)}: nothing to bisect"
     )
@@ -305,7 +309,7 @@ def _end_for_missing_figures(plan: BisectionPlan, measured: Sequence[BisectionMe
     for index in dict.fromkeys(run.index for run in measured):
         last = [run.figure for run in measured if run.index == index][-MISSING:]
         if len(last) == MISSING and all(figure is None for figure in last):
-            value = formats.setting_text(plan.values[index], 40)
+            value = formats.format_setting_value(plan.values[index], 40)
             bounds = any(run.index == index and run.figure is None and run.at_least is not None for run in measured)
             what = f"only a bound of {plan.kpi}, too low to tell both ends apart" if bounds else f"no {plan.kpi}"
             return BisectionEnd(INVALID, f"{MISSING} runs in a row with {plan.over} = {value} have {what}")
@@ -344,7 +348,7 @@ def _probability_text(estimate: BisectionState) -> str:
 
 
 def _step_location_text(plan: BisectionPlan, step: int) -> str:
-    before, after = (formats.setting_text(plan.values[index], 40) for index in (step, step + 1))
+    before, after = (formats.format_setting_value(plan.values[index], 40) for index in (step, step + 1))
     return f"between {plan.over} = {before} and {after}"
 
 

@@ -48,7 +48,7 @@ def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
         return None
     if not isinstance(raw, Mapping):
         raise InputError(f"{KEYWORD} needs a dictionary with over, values and kpi, got {raw!r}")
-    repeat_until_decided.check_keys(raw, KEYWORD, KEYS)
+    repeat_until_decided.check_keys_of_keyword(raw, KEYWORD, KEYS)
     for key in ("over", "kpi"):
         if not isinstance(raw.get(key), str) or not raw[key]:
             raise InputError(f"{KEYWORD}: {key} needs a name; give it by -e {key}=…")
@@ -63,10 +63,10 @@ def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
         )
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
-        raise InputError(f"values: {formats.setting_text(twice)} is given twice")
+        raise InputError(f"values: {formats.format_setting_value(twice)} is given twice")
     least, most = (
         _parse_step_probability(raw.get("least", LEAST)),
-        repeat_until_decided.parse_count(raw, KEYWORD, "max", MOST),
+        repeat_until_decided.parse_number_of_runs(raw, KEYWORD, "max", MOST),
     )
     budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
     return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)

@@ -178,7 +178,7 @@ def _format_points_outcome(state: ScheduleState) -> str:
     return f"Each point has been measured: {'; '.join(parts)}." if parts else "There is no point to measure."
 
 
-def parse_redo(raw: Any, points: Sequence[str]) -> list[str]:
+def parse_points_to_redo(raw: Any, points: Sequence[str]) -> list[str]:
     """Return the keywords and points in ``failed,003``, ``failed 003`` or a list.
 
     Args:
@@ -189,7 +189,7 @@ def parse_redo(raw: Any, points: Sequence[str]) -> list[str]:
         InputError: For anything that is neither a keyword nor a point of the run.
     """
     if isinstance(raw, (list, tuple)):
-        return [name for part in raw for name in parse_redo(part, points)]
+        return [name for part in raw for name in parse_points_to_redo(part, points)]
     names = str("" if raw is None else raw).replace(",", " ").split()
     for name in names:
         if name in REDO_KEYWORDS or name in points:
@@ -214,7 +214,7 @@ def points_to_redo(
     A point with an attempt that has not ended gets none, because that attempt is measured.
 
     Args:
-        names: As parse_redo() returns them.
+        names: As parse_points_to_redo() returns them.
         state: The attempts of the run.
         inconclusive: Points whose verdict is inconclusive.
         repeats: Whether all attempts at a point count, so that it failed if the last one did.

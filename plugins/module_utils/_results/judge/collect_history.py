@@ -31,10 +31,10 @@ from .past_run_data import (
     PastRun,
     PastValue,
     RunValue,
+    kpi_value_of_run,
     kpis_by_name,
-    left_out,
-    run_value,
-    versions_of,
+    leave_out_damaged_run,
+    versions_in_past_run,
 )
 
 #: The source that stands for the index of the settings export_opensearch_*.
@@ -138,7 +138,7 @@ class RunHistory:
             kpi = past.point.kpis.get(name)
             if kpi is not None and kpi.unit == unit and new in (None, past.new):
                 runs.setdefault(past.run.run, []).append(kpi)
-        return tuple(run_value(run, kpis) for run, kpis in runs.items())
+        return tuple(kpi_value_of_run(run, kpis) for run, kpis in runs.items())
 
     def coverage(self, point: str, name: str, unit: str) -> HistoryCoverage:
         """Return how many past runs have a KPI of a matrix point in this unit, and why others, or attempts, do not."""
@@ -186,7 +186,7 @@ class RunHistory:
             judged,
             repeated,
             comparable_points.difference_text(old_points, labels, self.rules),
-            versions_of(labels),
+            versions_in_past_run(labels),
         )
 
 
@@ -194,7 +194,7 @@ def _own_values(run: Run, points: Sequence[Point], name: str) -> Iterator[RunVal
     for point in points:
         label = f"{run.id}/{point.number}" if len(points) > 1 else run.id
         kpi = kpis_by_name(point.kpis, point.folder).get(name)
-        yield run_value(label, [kpi]) if kpi else RunValue(label, None)
+        yield kpi_value_of_run(label, [kpi]) if kpi else RunValue(label, None)
 
 
 def _is_measured(point: Point) -> bool:
@@ -296,7 +296,7 @@ def _read_source_runs(
     begun = time.monotonic()
     count = 0
     failed: list[str] = []
-    with left_out(failed, source):
+    with leave_out_damaged_run(failed, source):
         for past in request.read(source, project, damaged):
             yield past
             count += 1

@@ -165,10 +165,10 @@ def labels_required_equal(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
 
 def labels_distinguishing_old_group(labels: FlatLabels, rules: LabelRules) -> FlatLabels:
     """Return the labels that may differ and then mark the old group."""
-    return {name: value for name, value in labels.items() if is_marked(name, rules)}
+    return {name: value for name, value in labels.items() if label_marks_old_group(name, rules)}
 
 
-def is_marked(name: str, rules: LabelRules) -> bool:
+def label_marks_old_group(name: str, rules: LabelRules) -> bool:
     """Return whether a label may differ and then marks the old group."""
     return name not in (SIMULATED, NODES) and matches_any_pattern(name, rules.compare_on)
 
@@ -198,7 +198,7 @@ def unmatched_label_patterns(patterns: Iterable[str], known: Iterable[str]) -> l
 def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules) -> str:
     """Return what distinguishes the old points from the run, such as "4.19.3"; empty if nothing does."""
     of_points = (own, *(point.labels for point in old))
-    names = sorted({name for labels in of_points for name in labels if is_marked(name, rules)})
+    names = sorted({name for labels in of_points for name in labels if label_marks_old_group(name, rules)})
     names = [name for name in names if any(point.labels.get(name) != own.get(name) for point in old)]
     single = len(names) == 1 and names[0].startswith("ran.")
     texts = []

@@ -15,19 +15,12 @@ from itertools import pairwise
 from math import comb, exp, inf, isfinite, nan, sqrt
 from typing import Any
 
-from ..statistics import (
-    always_valid_interval,
-    change_points,
-    comparison_scale,
-    group_comparison,
-    student_t,
-    suite_noise,
-)
+from ..statistics import change_points, comparison_scale, group_comparison_intervals, noise_between_runs, student_t
 from ..statistics.change_points import ChangePoint
 from ..statistics.figure_classification import FigureEvidence
-from ..statistics.group_comparison import GroupDifference
+from ..statistics.group_comparison_intervals import GroupDifference
+from ..statistics.noise_between_runs import Shift
 from ..statistics.shift_posterior import FigureRuns
-from ..statistics.suite_noise import Shift
 from ..statistics.time_dependence import TimeDependence
 from .history_settings import HistorySettings
 from .past_run_data import KpiSeries, RunValue
@@ -60,7 +53,7 @@ class KpiRunSegments:
     def on_scale(self) -> list[Any]:
         """Return all segments and the new runs as arrays, on the scale of the comparison."""
         groups = [_finite_run_values(runs) for runs in (*self.earlier, self.baseline, self.new)]
-        logarithmic = comparison_scale.on_log_scale(*groups)
+        logarithmic = comparison_scale.is_compared_on_log_scale(*groups)
         return [comparison_scale.convert_to_scale(values, logarithmic) for values in groups]
 
 
@@ -92,7 +85,7 @@ class HistoryFinding:
         width = compared.noise * sqrt(1.0 + 1.0 / compared.n_old) if compared.n_old else nan
         if not (isfinite(width) and compared.df > 0 and isfinite(self.old_value)):
             return None
-        width *= student_t.upper_tail_quantile((1.0 - INTERVAL) / 2.0, compared.df)
+        width *= student_t.student_t_upper_tail_quantile((1.0 - INTERVAL) / 2.0, compared.df)
         if compared.logarithmic:
             return self.old_value * exp(-width), self.old_value * exp(min(width, LARGEST_EXPONENT))
         return self.old_value - width, self.old_value + width
@@ -131,12 +124,12 @@ def compare_kpis_with_baselines(
         for runs in figures
     ]
     others = sum(not judged[place] for place in known)
-    shifts = suite_noise.compare_suite(figures, stretches, INTERVAL, others)
+    shifts = noise_between_runs.estimate_shifts_of_suite(figures, stretches, INTERVAL, others)
     for group, cautious in (("old", _shift_without_fall), ("new", _shift_without_rise)):
         bounds = [_bounds_among(segments[at].baseline if group == "old" else segments[at].new) for at in known]
         for share in _TO_HIGHEST if any(each.any() for each in bounds) else ():
             moved = [_move_bounds(runs, group, each, share) for runs, each in zip(figures, bounds, strict=True)]
-            above = suite_noise.compare_suite(moved, stretches, INTERVAL, others)
+            above = noise_between_runs.estimate_shifts_of_suite(moved, stretches, INTERVAL, others)
             shifts = [
                 cautious(shift, other, _p_of_ranks(runs, group, each)) if each.any() else shift
                 for shift, other, runs, each in zip(shifts, above, figures, bounds, strict=True)
@@ -182,7 +175,7 @@ def _compare_by_variance(
 ) -> HistoryFinding:
     """Return the finding of Student's t-test, which shows how much runs differ, and why a KPI can't be compared."""
     old, new = segments.baseline, segments.new
-    compared = group_comparison.compare_groups(
+    compared = group_comparison_intervals.compare_groups(
         _run_values(old),
         _run_values(new),
         old_errors=_run_value_errors(old),
@@ -202,7 +195,10 @@ def _figure_runs(segments: KpiRunSegments, logarithmic: bool, dependence: TimeDe
     values = _finite_run_values([run for runs in (*segments.earlier, segments.baseline) for run in runs])
     base = float(_finite_run_values(segments.baseline).mean()) if logarithmic else 1.0
     errors = [*_run_value_errors(segments.baseline), *_run_value_errors(segments.new)]
-    floor = max(sqrt(group_comparison.within_runs(errors, base)), suite_noise.rounding_floor(values, base))
+    floor = max(
+        sqrt(group_comparison_intervals.mean_variance_within_runs(errors, base)),
+        noise_between_runs.least_scale_of_rounded_figures(values, base),
+    )
     earlier = [runs for runs in earlier if len(runs) > 1]
     freedom = (dependence.freedom(len(old), *map(len, earlier)), dependence.freedom(len(new)))
     return FigureRuns(old, new, tuple(earlier), floor, logarithmic, freedom)
@@ -215,7 +211,7 @@ def _finding_of_shift(
     p_values = (shift.p_greater, shift.p_less)
     method = METHOD
     if series.repeated:
-        always = always_valid_interval.interval_of_group_difference(finding.compared, 1.0 - INTERVAL)
+        always = group_comparison_intervals.interval_of_group_difference(finding.compared, 1.0 - INTERVAL)
         p_values = (
             max(shift.p_greater, always.p_value) if always.difference > 0 else 1.0,
             max(shift.p_less, always.p_value) if always.difference < 0 else 1.0,

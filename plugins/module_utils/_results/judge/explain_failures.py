@@ -17,18 +17,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_and_run_answer_schemas import (
-    FAULT,
-    FINDING,
-    PLACES,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.run_schemas import FAULT, FINDING, PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import run_checks
-from .failure_texts import ERRORS, MOST_LETTERS, RunText, run_texts
+from .failure_texts import ERRORS, MOST_LETTERS, RunText, texts_to_search_for_causes
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.
@@ -62,7 +58,7 @@ class FailureSignature:
 
 def load_failure_signatures(paths: Iterable[str]) -> list[FailureSignature]:
     """Read signatures from YAML files; a later one replaces an earlier one of the same name. Raises InputError."""
-    entries = files.read_definitions(
+    entries = files.read_yaml_definitions(
         paths, "signature", "signatures of failures", "signatures/1", REQUIRED, OPTIONAL, _check_signature
     )
     names = {entry["name"] for entry in entries}
@@ -70,7 +66,7 @@ def load_failure_signatures(paths: Iterable[str]) -> list[FailureSignature]:
         for name in entry.get("yields_to", ()):
             if name not in names:
                 raise InputError(
-                    f"signature {entry['name']}: yields_to {formats.unknown_value('signature', name, names)}"
+                    f"signature {entry['name']}: yields_to {formats.unknown_value_error('signature', name, names)}"
                 )
     return [
         FailureSignature(
@@ -93,16 +89,16 @@ def _check_signature(entry: Mapping[str, Any], where: str) -> None:
         if not isinstance(entry[key], str) or not entry[key].strip():
             raise InputError(f"{where}: {key} must be a text")
     if entry["fault"] not in FAULTS:
-        raise InputError(f"{where}: {formats.unknown_value('fault', entry['fault'], FAULTS)}")
+        raise InputError(f"{where}: {formats.unknown_value_error('fault', entry['fault'], FAULTS)}")
     for key in ("patterns", *(key for key in OPTIONAL if key in entry)):
         if not isinstance(entry[key], list) or not all(isinstance(value, str) for value in entry[key]):
             raise InputError(f"{where}: {key} must be a list of texts")
     for place in entry.get("in", ()):
         if place not in PLACES:
-            raise InputError(f"{where}: in: {formats.unknown_value('place', place, PLACES)}")
+            raise InputError(f"{where}: in: {formats.unknown_value_error('place', place, PLACES)}")
     for name in entry.get("causes", ()):
         if name not in ERROR_CLASSES:
-            raise InputError(f"{where}: causes: {formats.unknown_value('class of errors', name, ERROR_CLASSES)}")
+            raise InputError(f"{where}: causes: {formats.unknown_value_error('class of errors', name, ERROR_CLASSES)}")
     if not entry["patterns"] and not entry.get("causes"):
         raise InputError(f"{where}: patterns and causes are empty, so it can match nothing")
     for pattern in (*entry["patterns"], *entry.get("not", ())):
@@ -185,8 +181,8 @@ def explain_run(
     matched: dict[str, _MatchedLines] = {}
     unexplained: list[Document] = []
     read: set[str] = set()
-    if went_wrong(run, verdict):
-        for text in run_texts(run):
+    if has_any_failure(run, verdict):
+        for text in texts_to_search_for_causes(run):
             read.add(text.file)
             names = _match(text, signatures, matched)
             if text.place == ERRORS and not names and len(unexplained) < UNEXPLAINED:
@@ -221,7 +217,7 @@ def explain_run(
     return {"schema": SCHEMA, "run": run.id, "findings": findings, "unexplained": left, "past": seen}
 
 
-def went_wrong(run: Run, verdict: Mapping[str, Any]) -> bool:
+def has_any_failure(run: Run, verdict: Mapping[str, Any]) -> bool:
     """Return whether a phase, a point, a workload or a figure of a run is not as it should be."""
     phases = (run.record.get("phases") or {}).values()
     states = {state.get("status") for state in (*phases, *(point.record for point in run.points))}
@@ -346,12 +342,12 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
-def read_findings(top: Path) -> list[Document]:
+def read_findings_of_run(top: Path) -> list[Document]:
     """Return the findings of a run directory, none if there is no readable findings.json."""
     return list(_earlier_findings(top).get("findings") or ())
 
 
-def signatures_found(top: Path) -> tuple[str, ...] | None:
+def match_failure_signatures(top: Path) -> tuple[str, ...] | None:
     """Return the names of the signatures that were found in a run; None if none were sought."""
     document = _earlier_findings(top)
     return tuple(finding["signature"] for finding in document["findings"]) if document else None

@@ -15,10 +15,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.finding_and_run_answer_schemas import (
-    PLACES,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.run_schemas import PLACES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
@@ -49,7 +47,7 @@ class RunText:
     cause: str = ""
 
 
-def run_texts(run: Run) -> Iterator[RunText]:
+def texts_to_search_for_causes(run: Run) -> Iterator[RunText]:
     """Yield the texts of a run in which causes are searched, the most direct ones first, within ALL_BYTES."""
     yield from _error_texts(run)
     budget = [LEDGER_BYTES]

@@ -95,7 +95,7 @@ def _summarize_point_texts(texts: Sequence[tuple[str, Mapping[str, Any]]]) -> st
     return f"lowest {low[0]} ({low[1]['point']}), highest {high[0]} ({high[1]['point']})"
 
 
-def unresolved_bound(kpi: Kpi) -> str:
+def upper_bound_of_unresolved_duration(kpi: Kpi) -> str:
     """Return the upper bound of a duration that its measurement does not tell from none, as text; empty for others."""
     low, high = kpi.get("interval") or (None, None)
     if kpi["value"] is None or kpi["unit"] != "s" or low is None or high is None or not low <= 0 < high:
@@ -104,7 +104,7 @@ def unresolved_bound(kpi: Kpi) -> str:
 
 
 def _figure_text(kpi: Kpi) -> str:
-    bound = unresolved_bound(kpi)
+    bound = upper_bound_of_unresolved_duration(kpi)
     return f"≤ {bound}" if bound else formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
@@ -151,7 +151,7 @@ def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
 
 
 def _kpi_value_text(kpi: Kpi) -> str:
-    if most := unresolved_bound(kpi):
+    if most := upper_bound_of_unresolved_duration(kpi):
         return f"at most {most}"
     if kpi["value"] is not None:
         return formats.format_with_unit(kpi["value"], kpi["unit"])
@@ -212,7 +212,7 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
     title, unit = kpi.get("title") or kpi["name"], difference_unit(kpi)
     for name, value in ((base, effect.base), (other, effect.value)):
-        if changed := changed_components(points, {effect.setting: value}):
+        if changed := components_in_several_versions(points, {effect.setting: value}):
             ran = "; ".join(f"{component} {' and '.join(versions)}" for component, versions in changed.items())
             return f"{title}: {base} and {other} are not compared, because the points of {name} ran {ran}"
     mean = sum(point.observations[0] for point in observed) / len(observed)
@@ -226,7 +226,7 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
     return f"{title}: {interval} {more} with {other} than with {base} ({about})"
 
 
-def changed_components(points: Sequence[Point], values: Mapping[str, Any]) -> dict[str, list[str]]:
+def components_in_several_versions(points: Sequence[Point], values: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return component -> versions, if it ran in several at the points with these values of settings as text.
 
     A checkout may be edited, and its branch may move, while a run goes on: then these points measured different things.

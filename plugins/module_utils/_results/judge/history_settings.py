@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
-    nearest_file,
+    suggest_nearest_file,
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.point_schemas import NODES
@@ -149,7 +149,7 @@ def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
 
 def _parse_baseline_share(value: Any, where: str) -> float:
     try:
-        share = formats.parse_value(value, "")
+        share = formats.parse_number_with_unit(value, "")
     except InputError as error:
         text = f"{where}: {error}; it is a share of the baseline, such as 0.05 for 5 %"
         raise InputError(text, setting="results_least") from error
@@ -159,7 +159,7 @@ def _parse_baseline_share(value: Any, where: str) -> float:
     return share
 
 
-def check_kpis(
+def check_named_kpis_are_defined(
     judged: Iterable[str],
     least: Any,
     definitions: Iterable[Mapping[str, Any]],
@@ -184,7 +184,7 @@ def check_kpis(
                 raise InputError(f"{setting}: KPI '{pattern}' is not defined{near}", setting=setting)
 
 
-def check_sources(sources: Iterable[str], opensearch_url: str, made_later: Sequence[str] = ()) -> None:
+def check_history_sources_exist(sources: Iterable[str], opensearch_url: str, made_later: Sequence[str] = ()) -> None:
     """Raise InputError for a source that cannot exist.
 
     made_later: folders that the run creates, which may lie in a source that does not exist yet.
@@ -209,16 +209,18 @@ def _check_folder(folder: Path, made_later: Iterable[str]) -> None:
         raise InputError(
             f"results_history: {folder} is not a folder; name the folder that contains the run directories"
         )
-    raise InputError(f"results_history: folder {folder} does not exist{nearest_file(folder)}")
+    raise InputError(f"results_history: folder {folder} does not exist{suggest_nearest_file(folder)}")
 
 
-def check_runs(number: int) -> None:
+def check_number_of_past_runs(number: int) -> None:
     """Raise InputError for a number of past runs out of range."""
     if not 1 <= number <= MOST_USED:
         raise InputError(f"results_history_runs is {number}; it must be from 1 to {MOST_USED}")
 
 
-def check_patterns(setting: str, patterns: Iterable[str], settings: Mapping[str, Any], what: str = "this run") -> None:
+def check_label_patterns(
+    setting: str, patterns: Iterable[str], settings: Mapping[str, Any], what: str = "this run"
+) -> None:
     """Raise InputError for a pattern that can match no label. settings: of a point. what: the runs, in messages."""
     known = [*flatten_labels({"settings": settings}), *_label_names()]
     for pattern in comparable_points.unmatched_label_patterns(patterns, known):

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..statistics import comparison_scale, figure_classification, suite_noise, time_dependence
+from ..statistics import comparison_scale, figure_classification, noise_between_runs, time_dependence
 from ..statistics.figure_classification import (
     ACKNOWLEDGED,
     IMPROVEMENT,
@@ -30,7 +30,7 @@ from ..statistics.figure_classification import (
     WITHIN,
     FigureReading,
 )
-from ..statistics.group_comparison import further_runs
+from ..statistics.group_comparison_intervals import number_of_further_runs_needed
 from . import acknowledged_regressions, compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
@@ -43,7 +43,7 @@ _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
         CORRECTIONS,
         (
             figure_classification.adjust_by_holm,
-            figure_classification.benjamini_hochberg,
+            figure_classification.adjust_by_benjamini_hochberg,
             figure_classification.leave_p_values_uncorrected,
         ),
         strict=True,
@@ -129,7 +129,7 @@ def kpi_explanation_text(kpi: Mapping[str, Any], result: str, text: str) -> str:
         return text
     if limit["result"] == WITHIN:
         return str(limit["text"]) if result == NOT_JUDGED else text
-    if figure_classification.worst_reading([result]) == PASS:
+    if figure_classification.gravest_reading([result]) == PASS:
         return str(limit["text"])
     return f"{limit['text']} {formats.capitalize_first_letter(text)}"
 
@@ -150,7 +150,9 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     count = sum(judged)
     findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
-    read = iter(figure_classification.read_suite(evidence, settings.level, _CORRECT[settings.correction]))
+    read = iter(
+        figure_classification.classify_figures_of_suite(evidence, settings.level, _CORRECT[settings.correction])
+    )
     results = [
         _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
         for series, finding, counts in zip(suite, findings, judged, strict=True)
@@ -179,7 +181,7 @@ def _acknowledged(
         (step,) = compare_with_history.compare_kpis_with_baselines(
             [again], [beside], time_dependence.INDEPENDENT, settings, [True]
         )
-        if figure_classification.read_suite([step.evidence], settings.level)[0].result == REGRESSION:
+        if figure_classification.classify_figures_of_suite([step.evidence], settings.level)[0].result == REGRESSION:
             why = f"worse than the {known.text()}: {difference_text(again, step)}"
             return replace(reading, result=REGRESSION, why=why)
     if reading.result != REGRESSION:
@@ -203,10 +205,10 @@ def _judged_kpi_reading(
         return HistoryReading(series, NO_HISTORY, _not_enough(finding, _count_past_values(series)), finding)
     corrected = read.p_value_of_worse if finding.evidence.worse[0] > 0 else read.p_value_of_better
     if read.result != INCONCLUSIVE:
-        why = decided_text(series, finding, read.result, corrected, settings, count)
+        why = sentence_for_decided_kpi(series, finding, read.result, corrected, settings, count)
         return HistoryReading(series, read.result, why, finding, _directional_p_value(finding), corrected)
     further = _further_runs(series, finding, settings, count)
-    why = inconclusive_text(series, finding, further)
+    why = sentence_for_inconclusive_kpi(series, finding, further)
     return HistoryReading(series, INCONCLUSIVE, why, finding, _directional_p_value(finding), corrected, further)
 
 
@@ -238,7 +240,7 @@ def _further_runs(series: KpiSeries, finding: HistoryFinding, settings: HistoryS
     shift = comparison_scale.share_to_scale_difference(-least if higher else least, compared.logarithmic, compared.base)
     noise_df = compared.df - max(0, compared.n_old - 1) - max(0, compared.n_new - 1)
     level = settings.level if settings.correction == CORRECTIONS[-1] else settings.level / count
-    return further_runs(
+    return number_of_further_runs_needed(
         compared.n_old,
         compared.n_new,
         compared.noise,
@@ -246,7 +248,7 @@ def _further_runs(series: KpiSeries, finding: HistoryFinding, settings: HistoryS
         abs(shift),
         level,
         settings.power,
-        alone=count < suite_noise.LEAST_FIGURES,
+        alone=count < noise_between_runs.LEAST_FIGURES,
     )
 
 
@@ -294,7 +296,7 @@ def _bounds_texts(series: KpiSeries, finding: HistoryFinding) -> list[str]:
     return texts
 
 
-def decided_text(
+def sentence_for_decided_kpi(
     series: KpiSeries, finding: HistoryFinding, result: str, p_corrected: float, settings: HistorySettings, count: int
 ) -> str:
     """Return the sentence for a pass, a regression or an improvement. count: KPIs that were judged together."""
@@ -308,7 +310,7 @@ def decided_text(
     return f"{text}, {p}"
 
 
-def inconclusive_text(series: KpiSeries, finding: HistoryFinding, further: int | None) -> str:
+def sentence_for_inconclusive_kpi(series: KpiSeries, finding: HistoryFinding, further: int | None) -> str:
     """Return the sentence for a KPI that may be worse. further: runs that would find the least difference."""
     least = f"{formats.format_percent(finding.evidence.least)} %" if finding.evidence.least else "the difference"
     if further is None:

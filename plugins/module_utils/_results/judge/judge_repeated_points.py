@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge points that are repeated until decided (keyword ``repeat``): one figure and one reading for all attempts.
 
-The figure is the mean over the attempts. The test of always_valid_interval.py says whether it differs from its limit at
-every look with one error rate; Holm's correction covers all limits of all points, so that ``results_level`` is the
-chance of any wrong decision.
+The figure is the mean over the attempts. The test of group_comparison_intervals.py says whether it differs from its
+limit at every look with one error rate; Holm's correction covers all limits of all points, so that ``results_level`` is
+the chance of any wrong decision.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
-from ..statistics import always_valid_interval, comparison_scale
-from ..statistics.always_valid_interval import AnytimeDifference
+from ..statistics import comparison_scale, group_comparison_intervals
 from ..statistics.figure_classification import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
+from ..statistics.group_comparison_intervals import AnytimeDifference
 from . import kpi_limits
 from .kpi_limits import KpiLimit
 from .past_run_data import WIDTH
@@ -43,7 +43,7 @@ def passed_attempts_by_point(run: Run) -> dict[str, list[Point]]:
     return attempts
 
 
-def judged_kpis(
+def judged_kpis_of_repeated_points(
     attempts: Mapping[str, Sequence[Point]],
     of_points: Mapping[str, Sequence[KpiLimit]],
     is_compared_with_history: Callable[[Kpi], bool],
@@ -75,7 +75,7 @@ def judged_kpis(
     for point, members in attempts.items():
         names = {str(kpi["name"]) for member in members for kpi in member.kpis or []}
         absent = [limit for limit in of_points.get(point, ()) if not any(map(limit.matches, names))]
-        entries += [kpi_limits.absent_kpi(members[0].number, limit) for limit in absent]
+        entries += [kpi_limits.entry_of_missing_kpi(members[0].number, limit) for limit in absent]
     return entries
 
 
@@ -94,7 +94,7 @@ def _verdict_entry_of_kpi(
     values = [kpi["value"] for kpi in kpis if kpi["value"] is not None]
     bounded = any(kpi["value"] is None and kpi.get("at_least") is not None for kpi in kpis)
     entry = {
-        **kpi_limits.judged_kpi(point, kpis[0], own, readings, compared),
+        **kpi_limits.judge_kpi_by_limits(point, kpis[0], own, readings, compared),
         "value": sum(values) / len(values) if values and not bounded else None,
         "simulated": any(kpi["simulated"] for kpi in kpis),
         "series": [_run_value(kpi) for kpi in kpis],
@@ -137,7 +137,7 @@ class _LimitTestResult:
 def judge_kpis_against_limits(
     suite: Sequence[tuple[KpiLimit, Sequence[Kpi]]], level: float, each: Sequence[str] = ()
 ) -> list[RepeatedReading]:
-    """Return a reading for each limit with the figure of each attempt, at least one; see judged_kpis()."""
+    """Return a reading for each limit with the figure of each attempt, at least one."""
     tested = [None if kpis[0]["name"] in each else _judge_kpi_against_limit(limit, kpis) for limit, kpis in suite]
     p_values = [test.p if test else 1.0 for test in tested]
     corrected = adjust_by_holm(p_values)
@@ -180,7 +180,12 @@ def _mean_differences_from_limits(
     """Return the difference from each end of a limit, with whether it is an upper one."""
     values, within = list(_scaled_kpi_values(kpis, logarithmic)), _mean_variance_within_attempts(kpis, logarithmic)
     return [
-        (is_upper, always_valid_interval.against_limit(values, _scale_value(end, logarithmic), None, alpha, within))
+        (
+            is_upper,
+            group_comparison_intervals.interval_of_mean_minus_limit(
+                values, _scale_value(end, logarithmic), None, alpha, within
+            ),
+        )
         for is_upper, end in ((True, limit.most), (False, limit.least))
         if end is not None
     ]

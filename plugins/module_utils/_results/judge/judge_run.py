@@ -75,7 +75,7 @@ def judge_whole_run(
         }
         history, rules = None, replace(rules, judged=(), limits=of_workloads)
     attempts = judge_repeated_points.passed_attempts_by_point(run)
-    kpis = judge_repeated_points.judged_kpis(
+    kpis = judge_repeated_points.judged_kpis_of_repeated_points(
         attempts, rules.limits, lambda kpi: is_compared_with_history(kpi, rules.judged), rules.history.level, (FAILED,)
     )
     for point in run.points:
@@ -116,7 +116,7 @@ def judge_whole_run(
         "answer": [NO_ANSWER[result]] if result in NO_ANSWER else _run_answer_lines(run, names),
         "warnings": [
             *run_warnings.collect_run_warnings(run),
-            *run_warnings.damaged_files(tables),
+            *run_warnings.damaged_files_warnings(tables),
             *(history.notes if history else ()),
         ],
         **({"selection": "; ".join(sorted(selections))} if selections else {}),
@@ -141,11 +141,13 @@ def judged_kpis(point: Point, of_point: Sequence[KpiLimit], judged: Sequence[str
         if own or is_compared_with_history(kpi, judged):
             readings = [kpi_limits.check_kpi_against_limit(limit, kpi) for limit in own]
             low, high = kpi_limits.kpi_uncertainty_interval(kpi)
-            entry = kpi_limits.judged_kpi(point.number, kpi, own, readings, is_compared_with_history(kpi, judged))
+            entry = kpi_limits.judge_kpi_by_limits(
+                point.number, kpi, own, readings, is_compared_with_history(kpi, judged)
+            )
             entries.append({**entry, "low": low, "high": high})
     names = [str(kpi["name"]) for kpi in point.kpis or []]
     absent = [limit for limit in of_point if not any(map(limit.matches, names))]
-    return entries + [kpi_limits.absent_kpi(point.number, limit) for limit in absent]
+    return entries + [kpi_limits.entry_of_missing_kpi(point.number, limit) for limit in absent]
 
 
 def is_compared_with_history(kpi: Mapping[str, Any], judged: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from .comparable_points import UNUSABLE, LabelRules
 from .history_settings import HEADLINE, HistorySettings
 from .judge_run import is_compared_with_history
 from .overall_verdict import INVALID
-from .past_run_data import KpiSeries, RunValue, kpis_by_name, run_value, versions_of
+from .past_run_data import KpiSeries, RunValue, kpi_value_of_run, kpis_by_name, versions_in_past_run
 
 #: Without history, one run on each side says nothing about the variation between runs.
 TWO_SINGLE_RUNS = (
@@ -67,7 +67,7 @@ class RunSide:
     def simulated(self) -> bool | None:
         """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
         points = [self.data[point.number] for point in self.run.points if point.number in self.data]
-        kinds = {timeline_views.node_kinds_of(data.table) for data in points} - {None}
+        kinds = {timeline_views.node_kinds_of_workloads(data.table) for data in points} - {None}
         if not kinds:
             return self.run.simulated
         if len(kinds) > 1 or timeline_views.MIXED in kinds:
@@ -112,7 +112,7 @@ def group_and_label_runs(sides: Sequence[RunSide], rules: LabelRules) -> list[Ru
         parts = [list(sides[: len(sides) // 2]), list(sides[len(sides) // 2 :])]
     groups = []
     for place, members in enumerate(parts):
-        name = letter_for_index(place)
+        name = group_letter_for_index(place)
         for number, side in enumerate(members, 1):
             side.label = f"{name}{number if len(members) > 1 else ''} ({side.run.id})"
         what = _differing_labels(parts[0][0], members[0], rules, read) if place else ""
@@ -120,10 +120,10 @@ def group_and_label_runs(sides: Sequence[RunSide], rules: LabelRules) -> list[Ru
     return groups
 
 
-def letter_for_index(place: int) -> str:
+def group_letter_for_index(place: int) -> str:
     """Return the letter of the group or point at a place that counts from 0: A to Z, then AA, AB."""
     before, last = divmod(place, 26)
-    return (letter_for_index(before - 1) if before else "") + chr(ord("A") + last)
+    return (group_letter_for_index(before - 1) if before else "") + chr(ord("A") + last)
 
 
 def settings_read_by_any(sides: Sequence[RunSide]) -> ReadSettings:
@@ -234,7 +234,11 @@ def _judged_kpi_series(
     notes: gets a sentence on each KPI that not all past runs have.
     """
     top, side = first.sides[0], other.sides[0]
-    ran = versions_of(flatten_labels(recorded_labels(side.run, side.run.points[0]))) if side.run.points else frozenset()
+    ran = (
+        versions_in_past_run(flatten_labels(recorded_labels(side.run, side.run.points[0])))
+        if side.run.points
+        else frozenset()
+    )
     for point in _first_readable_points(top):
         same = [attempt.of for attempt in _attempts_at_matching_point(side, top, point)][:1]
         for name, (kpi, _figure) in top.kpis[point.number].items():
@@ -256,7 +260,7 @@ def _judged_kpi_series(
                 baseline = f"{first.letter} and its history" if old else first.letter
                 values = ((*old, *before), (*new, *after))
                 series = KpiSeries(point.number, name, unit, kpi["direction"], *values, baseline=baseline, labels=ran)
-                yield {**kpi_limits.judged_kpi(point.number, kpi, (), (), True), "group": other.letter}, series
+                yield {**kpi_limits.judge_kpi_by_limits(point.number, kpi, (), (), True), "group": other.letter}, series
 
 
 def _first_readable_points(side: RunSide) -> list[Point]:
@@ -288,7 +292,7 @@ def _kpi_value_per_run(group: RunGroup, first: RunSide, point: Point, name: str,
             if value is not None and value.unit == unit:
                 values.append(value)
         if values:
-            yield run_value(side.run.id, values)
+            yield kpi_value_of_run(side.run.id, values)
 
 
 def _comparison_kpi_entry(kpi: Kpi) -> Kpi:

@@ -41,7 +41,7 @@ class JUnitTestCase:
     output: str = ""
 
 
-def suite_name(run: Run) -> str:
+def junit_suite_name(run: Run) -> str:
     """Return <project>.<presets>."""
     return f"{run.record.get('project') or 'run'}.{'+'.join(run.record.get('presets') or []) or 'default'}"
 
@@ -58,7 +58,7 @@ def render_run_xml(run: Run, verdict: Mapping[str, Any], findings: Sequence[Mapp
     figures = "\n".join(f"{point.number} {_kpi_value_text(kpi)}" for point in run.points for kpi in point.kpis or [])
     started = str(run.record.get("started") or "")  # with its Z: without a time zone, readers take it as local
     tests = _with_findings(run_test_cases(run, verdict), findings)
-    return render_suite_xml(suite_name(run), tests, seconds, started, properties, figures)
+    return render_suite_xml(junit_suite_name(run), tests, seconds, started, properties, figures)
 
 
 def _with_findings(tests: list[JUnitTestCase], findings: Sequence[Mapping[str, Any]]) -> list[JUnitTestCase]:

@@ -20,7 +20,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from ..statistics import comparison_scale
-from ..statistics.figure_classification import ACROSS, NO_HISTORY, NOT_JUDGED, NOT_MEASURED, OUTSIDE, WITHIN, read_limit
+from ..statistics.figure_classification import (
+    ACROSS,
+    NO_HISTORY,
+    NOT_JUDGED,
+    NOT_MEASURED,
+    OUTSIDE,
+    WITHIN,
+    classify_interval_by_limits,
+)
 
 SETTING = "results_limits"
 ENDS = ("max", "min")
@@ -136,7 +144,7 @@ def _parse_limit_bound(value: Any, units: Iterable[str], where: str) -> float:
     bound = 0.0
     for unit in units:
         try:
-            bound = formats.parse_value(value, unit, "the KPI")
+            bound = formats.parse_number_with_unit(value, unit, "the KPI")
         except InputError as error:
             raise InputError(f"{where} {error}") from error
     return bound
@@ -160,7 +168,7 @@ def check_kpi_against_limit(limit: KpiLimit, kpi: Mapping[str, Any]) -> LimitRea
     if low is None and high is None:
         note = str(kpi.get("note") or "it has no value")
         return LimitReading(NOT_MEASURED, f"The limit is {limit.text}, and the figure was not measured: {note}.")
-    result = read_limit(low, high, limit.least, limit.most)
+    result = classify_interval_by_limits(low, high, limit.least, limit.most)
     return LimitReading(result, f"{_figure_text(kpi, low, high, limit)} {VERBS[result]} the limit, {limit.text}.")
 
 
@@ -233,7 +241,7 @@ def _figure_text(kpi: Mapping[str, Any], low: float | None, high: float | None, 
     return f"{value} ({end})"
 
 
-def judged_kpi(
+def judge_kpi_by_limits(
     point: str, kpi: Mapping[str, Any], own: Sequence[KpiLimit], readings: Sequence[JudgedValue], compared: bool
 ) -> dict[str, Any]:
     """Return the judged KPI of a point as in schema verdict/2, before its comparison with history.
@@ -264,7 +272,7 @@ def _tightest_limit_bounds(own: Sequence[KpiLimit]) -> dict[str, float]:
     return {**({"min": max(least)} if least else {}), **({"max": min(most)} if most else {})}
 
 
-def absent_kpi(point: str, limit: KpiLimit) -> dict[str, Any]:
+def entry_of_missing_kpi(point: str, limit: KpiLimit) -> dict[str, Any]:
     """Return the entry of a limit whose KPI the point does not have, as in schema verdict/2."""
     text = f"The limit is {limit.text}, and the test point has no such figure."
     return {

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    VERDICTS,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
@@ -25,7 +27,7 @@ from ..statistics.figure_classification import (
     OUTSIDE,
     PASS,
     REGRESSION,
-    worst_reading,
+    gravest_reading,
 )
 
 INVALID, ERROR = "invalid", "error"
@@ -46,7 +48,7 @@ NAMED = 2
 
 def compute_overall_verdict(results: Iterable[str], readings: Iterable[str] = ()) -> str:
     """Return the verdict from the results of all checks and the readings of the judged figures."""
-    verdicts = {OF_CHECK[result] for result in results} | {worst_reading(list(readings))}
+    verdicts = {OF_CHECK[result] for result in results} | {gravest_reading(list(readings))}
     return next((verdict for verdict in PRECEDENCE if verdict in verdicts), PASS)
 
 
@@ -57,7 +59,7 @@ def verdict_with_exit_status(results: Iterable[str], readings: Iterable[str] = (
     return {"verdict": verdict, "code": code, "exit_status": status}
 
 
-def reasons(verdict: Mapping[str, Any]) -> list[str]:
+def reasons_of_verdict(verdict: Mapping[str, Any]) -> list[str]:
     """Return the sentences that explain a verdict (schema verdict/2), checks first, then figures.
 
     Of a pass they are those on acknowledged regressions. A failed phase that does not decide the verdict comes last.
@@ -77,12 +79,12 @@ def reasons(verdict: Mapping[str, Any]) -> list[str]:
     return [*map(_check_reason, deciding), *kpis, *map(_check_reason, phases), *known]
 
 
-def explanation(verdict: Mapping[str, Any]) -> list[str]:
+def explain_verdict(verdict: Mapping[str, Any]) -> list[str]:
     """Return the reasons of a verdict; for a pass, how its figures compare with the history, if there is one."""
     if verdict.get("verdict", PASS) != PASS or not verdict.get("baseline"):
-        return reasons(verdict)
+        return reasons_of_verdict(verdict)
     return [
-        *reasons(verdict),
+        *reasons_of_verdict(verdict),
         *(_kpi_reason(kpi) for kpi in verdict.get("kpis") or [] if kpi["reading"] == PASS),
     ]
 
@@ -100,12 +102,12 @@ def _format_point_suffix(entry: Mapping[str, Any]) -> str:
 
 
 def _verdict_of_kpi(kpi: Mapping[str, Any]) -> str:
-    return worst_reading([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
+    return gravest_reading([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
 
 
 def first_reason(verdict: Mapping[str, Any]) -> str:
     """Return the verdict and its first reason as one line."""
-    why = reasons(verdict)
+    why = reasons_of_verdict(verdict)
     more = f" ({formats.format_count(len(why) - 1, 'further reason')})" if len(why) > 1 else ""
     return f"{verdict['verdict']}: {why[0]}{more}" if why else str(verdict["verdict"])
 
@@ -141,23 +143,24 @@ def _not_compared_texts(missing: Sequence[Mapping[str, Any]], named: bool) -> li
     return texts + ([f"{formats.format_count(more, 'more figure')} not compared with all runs"] if more > 0 else [])
 
 
-def history_line(history: Mapping[str, Any]) -> str:
+def summarize_history_use(history: Mapping[str, Any]) -> str:
     """Return how many runs of the history are used, and why others are not."""
     reasons_left_out = [f"{len(group['runs'])} {group['why']}" for group in history["left_out"]]
     left = f"; left out: {', '.join(reasons_left_out)}" if reasons_left_out else ""
     return f"{history['used']} of {formats.format_count(history['found'], 'run')} comparable{left}"
 
 
-def history_sentence(verdict: Mapping[str, Any]) -> str:
+def sentence_on_history(verdict: Mapping[str, Any]) -> str:
     """Return what the run was compared with, and which past runs were left out; empty without a history."""
     if not verdict.get("history"):
         return ""
-    return f"{formats.capitalize_first_letter(comparison_basis_text(verdict))}. {history_line(verdict['history'])}."
+    basis = formats.capitalize_first_letter(comparison_basis_text(verdict))
+    return f"{basis}. {summarize_history_use(verdict['history'])}."
 
 
 def reasons_of_run(run: Run, verdict: Mapping[str, Any]) -> list[str]:
     """Return the reasons of the verdict; without one, the first failure."""
-    return explanation(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
+    return explain_verdict(verdict) if verdict else [line for line in run.failures.splitlines() if line][:1]
 
 
 def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -177,7 +180,7 @@ def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequ
     blocks += _findings_as_bullet_list(findings)
     blocks += [f"Warning: {markdown_line(warning)}" for warning in verdict.get("warnings") or []]
     if verdict.get("history"):
-        blocks.append(markdown_line(history_sentence(verdict)))
+        blocks.append(markdown_line(sentence_on_history(verdict)))
     return "\n\n".join([*blocks, _run_links_as_list(run)]) + "\n"
 
 

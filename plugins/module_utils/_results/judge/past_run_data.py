@@ -124,12 +124,12 @@ class KpiSeries:
     labels: frozenset[str] = frozenset()
 
 
-def versions_of(labels: FlatLabels) -> frozenset[str]:
+def versions_in_past_run(labels: FlatLabels) -> frozenset[str]:
     """Return what ran, as far as it has a value: versions, images, names of nodes' parts."""
     return frozenset(str(value) for name, value in labels.items() if name.startswith("ran."))
 
 
-def run_value(label: str, kpis: Sequence[PastValue]) -> RunValue:
+def kpi_value_of_run(label: str, kpis: Sequence[PastValue]) -> RunValue:
     """Return a KPI in one run from its attempts: a run is one observation, so several count as their mean."""
     mean = mean_kpi_of_attempts(kpis)
     return RunValue(label, mean.value, mean.low, mean.high)
@@ -163,7 +163,7 @@ def passed_attempts_to_use(points: Iterable[PastPoint], repeats: bool) -> tuple[
 
 
 @contextmanager
-def left_out(notes: list[str], where: object) -> Iterator[None]:
+def leave_out_damaged_run(notes: list[str], where: object) -> Iterator[None]:
     """Leave out what the body reads if it is damaged. notes: gets the reason. where: what is read, in messages."""
     try:
         yield

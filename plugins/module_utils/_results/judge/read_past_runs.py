@@ -21,14 +21,14 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limited_pages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limit_number_of_pages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
     OpenSearchClient,
     OpenSearchServer,
@@ -38,7 +38,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 
 from ..kpi.point_labels import flatten_labels, recorded_labels
 from . import explain_failures
-from .past_run_data import PastPoint, PastRun, kpis_by_name, left_out, passed_attempts_to_use
+from .past_run_data import PastPoint, PastRun, kpis_by_name, leave_out_damaged_run, passed_attempts_to_use
 
 #: Timeout of each request in seconds, and attempts at it: a history is worth less than the time of a run.
 TIMEOUT, ATTEMPTS = 30.0, 2
@@ -65,20 +65,20 @@ def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Itera
     cannot be read.
     """
     runs = []
-    for top in run_directories(folder):
-        with left_out(notes, top / RECORD):
-            record = read_record(top)
+    for top in run_directories_newest_first(folder):
+        with leave_out_damaged_run(notes, top / RECORD):
+            record = read_record_of_past_run(top)
             if record.get("project") == project:
                 runs.append((formats.utc_text(record.get("started")), str(top), record))
     for _started, top_name, record in sorted(runs, key=lambda run: run[:2], reverse=True):
         past = None
-        with left_out(notes, top_name):
-            past = read_run(Path(top_name), record, str(folder), notes)
+        with leave_out_damaged_run(notes, top_name):
+            past = read_past_run(Path(top_name), record, str(folder), notes)
         if past is not None:
             yield past
 
 
-def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
+def run_directories_newest_first(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
     """Yield the run directories in ``folder``: itself, or those at most ``depth`` levels below it."""
     try:
         if (folder / RECORD).is_file():
@@ -90,10 +90,10 @@ def run_directories(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
             raise DataError(f"folder {folder} cannot be read: {error.strerror or error}") from error
         return
     for subfolder in below if depth else ():
-        yield from run_directories(subfolder, depth - 1)
+        yield from run_directories_newest_first(subfolder, depth - 1)
 
 
-def read_record(top: Path) -> dict[str, Any]:
+def read_record_of_past_run(top: Path) -> dict[str, Any]:
     """Return run.yml of a run directory. Raises DataError if it is damaged or of a newer version."""
     record = _read_mapping_file(top / RECORD)
     schema_migration.parse_schema_version(top / RECORD, "run", str(record.get("schema")))
@@ -117,7 +117,7 @@ def has_old_labels(top: Path) -> bool:
     return any(document.get("schema") == "kpis/1" for document in documents)
 
 
-def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]) -> PastRun:
+def read_past_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]) -> PastRun:
     """Return the run in directory ``top``. notes: gets a sentence on each damaged point. Raises DataError."""
     if not isinstance(record.get("id"), str):
         raise DataError(f"{top / RECORD}: the run has no id")
@@ -129,7 +129,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
     folders = sorted(path for path in (top / "points").glob("[0-9]*") if (path / "kpis.json").is_file())
     points = []
     for folder in folders:
-        with left_out(notes, folder):
+        with leave_out_damaged_run(notes, folder):
             point = _folder_point(top, folder, started)
             points += [point] if point else []
     return PastRun(
@@ -138,7 +138,7 @@ def read_run(top: Path, record: Mapping[str, Any], source: str, notes: list[str]
         _read_run_verdict(top, notes),
         source,
         passed_attempts_to_use(points, _does_run_repeat_points(top)),
-        explain_failures.signatures_found(top),
+        explain_failures.match_failure_signatures(top),
     )
 
 
@@ -151,7 +151,7 @@ def _read_run_verdict(top: Path, notes: list[str]) -> str:
     if not path.is_file():
         return ""
     verdict = ""
-    with left_out(notes, path):
+    with leave_out_damaged_run(notes, path):
         verdict = str(schema_migration.read_document_migrated(path, "verdict").get("verdict") or "")
     return verdict
 
@@ -256,13 +256,13 @@ def _uploaded_run(
 
         try:
             fetch(name for name in files if name == RECORD)
-            record = read_record(top)
+            record = read_record_of_past_run(top)
             if record.get("project") != project:
                 return None
             fetch(name for name in files if _FIGURES.fullmatch(name))
             if has_old_labels(top):
                 fetch(name for name in files if _SOURCES_OF_LABELS.fullmatch(name))
-            return read_run(top, record, location.address, own)
+            return read_past_run(top, record, location.address, own)
         except DataError as error:
             raise DataError(str(error).replace(scratch, address)) from error
         finally:
@@ -315,7 +315,7 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
         for point in points:
             if point.get("run") != run or point.get("point_status", "passed") != "passed" or point.get("resumed"):
                 continue
-            with left_out(notes, f"{where}, run {run}"):
+            with leave_out_damaged_run(notes, f"{where}, run {run}"):
                 own.append(_indexed_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
         at, verdict = formats.utc_text(document.get("@timestamp")), str(document.get("verdict") or "")
         yield PastRun(
@@ -351,7 +351,7 @@ def _query_opensearch_documents(
     client: OpenSearchClient, kind: str, query: Document, sort: Sequence[Document], fields: Sequence[str]
 ) -> Iterator[Document]:
     """Yield the documents that match a query, page by page."""
-    for hits in limited_pages(
+    for hits in limit_number_of_pages(
         f"OpenSearch {client.server.url}, {kind}", _opensearch_result_pages(client, kind, query, sort, fields)
     ):
         yield from (hit["_source"] for hit in hits)
@@ -378,7 +378,7 @@ def _opensearch_search_hits(client: OpenSearchClient, kind: str, body: Document)
         failed = (answer.get("_shards") or {}).get("failed") or answer.get("timed_out")
         hits = list((answer.get("hits") or {}).get("hits") or [])
         for hit in hits:
-            checked_object(f"{where}: a document", hit["_source"])
+            require_json_object(f"{where}: a document", hit["_source"])
     if failed:
         raise DataError(f"{where}: the answer is incomplete")
     return hits

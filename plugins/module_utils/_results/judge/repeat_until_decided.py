@@ -84,18 +84,18 @@ def parse_repeat_keyword(raw: object) -> RepetitionPlan | None:
         return None
     if not isinstance(raw, Mapping):
         raise InputError(f"{KEYWORD} needs a dictionary such as {{until: decided, max: 10, budget: 2h}}, got {raw!r}")
-    check_keys(raw, KEYWORD, KEYS)
+    check_keys_of_keyword(raw, KEYWORD, KEYS)
     until = raw.get("until", DECIDED)
     if until != DECIDED:
         known = f"{suggest_similar_name(str(until), [DECIDED])}; there is only {DECIDED}"
         raise InputError(f"{KEYWORD}: until '{until}' is unknown{known}")
-    most, least = parse_count(raw, KEYWORD, "max", MOST), parse_count(raw, KEYWORD, "least", LEAST)
+    most, least = parse_number_of_runs(raw, KEYWORD, "max", MOST), parse_number_of_runs(raw, KEYWORD, "least", LEAST)
     if least > most:
         raise InputError(f"{KEYWORD}: least {least} is more than max {most}")
     return RepetitionPlan(most, schedule_log.parse_budget(raw.get("budget"), KEYWORD), least)
 
 
-def check_keys(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> None:
+def check_keys_of_keyword(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> None:
     """Raise InputError for an unknown key of a keyword."""
     for key in raw:
         if key not in keys:
@@ -104,7 +104,7 @@ def check_keys(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> Non
             )
 
 
-def parse_count(raw: Mapping[str, Any], keyword: str, key: str, default: int) -> int:
+def parse_number_of_runs(raw: Mapping[str, Any], keyword: str, key: str, default: int) -> int:
     """Return the number of runs under ``key``; a text with digits is one, as ``-e`` writes it. Raises InputError."""
     value = raw.get(key, default)
     text = str(value)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, quantiles
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -103,7 +103,7 @@ OTHER = frozenset(
 )
 
 
-def is_infrastructure(cause: str | None) -> bool:
+def is_infrastructure_error(cause: str | None) -> bool:
     """Return whether a failure with this cause is an error of the infrastructure at any time of a run."""
     return cause in INFRASTRUCTURE
 
@@ -191,7 +191,7 @@ def check_load_generator_lateness(
         return check_result_entry(
             "generator", PASS, f"Closed loop: each {noun} was due as soon as an earlier one ended.", point
         )
-    usual = quantiles.quantile(late, 0.99)
+    usual = time_quantiles.quantile(late, 0.99)
     most = formats.format_duration(late[-1])
     text = f"99 % of {len(late):,} {noun}s were sent at most {formats.format_duration(usual)} late, all at most {most}"
     if len(late) == 1:
@@ -208,7 +208,7 @@ def _server_lateness_text(table: TimelineTable) -> str:
     late = sorted(max(0.0, moment) for moment in late if not isnan(moment))
     if not late:
         return ""
-    usual = formats.format_duration(quantiles.quantile(late, 0.99))
+    usual = formats.format_duration(time_quantiles.quantile(late, 0.99))
     if len(late) == 1:
         return f" The API server had created it at most {usual} after it was due."
     return f" The API server had created 99 % of {len(late):,} of them at most {usual} after they were due."
@@ -253,7 +253,7 @@ def check_run_phases(run: Run, foreign: bool = False) -> dict[str, Any]:
         name, phase = next(iter(failed.items()))
         more = f" So did {formats.format_list(list(failed)[1:])}." if len(failed) > 1 else ""
         measuring = [failed[each] for each in failed if each != REPORT]
-        if set(failed) & set(BEFORE) or any(is_infrastructure(each.get("cause")) for each in measuring):
+        if set(failed) & set(BEFORE) or any(is_infrastructure_error(each.get("cause")) for each in measuring):
             grave = ERROR
         elif not measuring:
             grave = NOT_JUDGED
@@ -288,9 +288,9 @@ def _format_as_short_sentence(text: str) -> str:
 
 def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
     """Check that the run kept its locks. Clusters that the run created have none."""
-    if not any(run.top.glob(held_lock_file.PATTERN)):
+    if not any(run.top.glob(lock_state_file.PATTERN)):
         return []
-    why = held_lock_file.find_lost_lock(run.top)
+    why = lock_state_file.find_lost_lock(run.top)
     if why:
         return [
             check_result_entry(
@@ -320,12 +320,12 @@ def check_planned_points_finished(run: Run) -> list[dict[str, Any]]:
         status = point.record.get("status")
         if status == "planned" and run.bisection:
             continue  # no run was needed at this value
-        if point.number in left_out and not is_infrastructure(point.record.get("cause")):
+        if point.number in left_out and not is_infrastructure_error(point.record.get("cause")):
             continue
         if status == "failed":
             text = str(point.record.get("error") or "no reason was recorded")
             error = _format_as_short_sentence(text.removeprefix(f"point {point.number}: "))
-            result = ERROR if is_infrastructure(point.record.get("cause")) else INVALID
+            result = ERROR if is_infrastructure_error(point.record.get("cause")) else INVALID
             checks.append(
                 check_result_entry("points", result, f"Test point {point.number} failed: {error}", point.number)
             )
@@ -363,8 +363,8 @@ def error_class_of_verdict(run: Run, verdict: str) -> str | None:
     test = [name for name in phases_ if name not in (*BEFORE, REPORT, *AFTER)]
     causes = _failure_causes(phases_[name] for name in phases_ if name in BEFORE)
     later = _failure_causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
-    causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure(cause))
-    if verdict == ERROR and held_lock_file.find_lost_lock(run.top):
+    causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure_error(cause))
+    if verdict == ERROR and lock_state_file.find_lost_lock(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
 

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import open_regular_file
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -30,9 +30,9 @@ def collect_run_warnings(run: Run) -> list[str]:
     """Return the warnings of a run: interrupted points, busy machines, unchecked trainings, missing files of users."""
     groups = (
         interrupted_points_warning(run),
-        busy_machine(run.points),
-        unchecked_trainings(run.points),
-        missing_files(run.points),
+        busy_machine_warning(run.points),
+        unchecked_trainings_warnings(run.points),
+        missing_user_files_warnings(run.points),
     )
     return [sentence for sentences in groups for sentence in sentences]
 
@@ -46,7 +46,7 @@ def interrupted_points_warning(run: Run) -> list[str]:
     return [f"Interrupted while measured, so times include the interruption: {formats.format_list(names)}. {again}."]
 
 
-def busy_machine(points: Iterable[Point]) -> list[str]:
+def busy_machine_warning(points: Iterable[Point]) -> list[str]:
     """Return a sentence on the test points during which the machine that sent the load was busy."""
     busy = [
         (point.number, reason)
@@ -91,7 +91,7 @@ def _number_or_zero(value: object) -> float:
     return float(value)
 
 
-def damaged_files(tables: Mapping[str, TimelineTable | None]) -> list[str]:
+def damaged_files_warnings(tables: Mapping[str, TimelineTable | None]) -> list[str]:
     """Return a sentence on each point of whose files the timeline lacks a part, or uses it with a reservation."""
     return [
         f"test point {number}: {'; '.join(map(str, table.header['notes']))}"
@@ -100,7 +100,7 @@ def damaged_files(tables: Mapping[str, TimelineTable | None]) -> list[str]:
     ]
 
 
-def unchecked_trainings(points: Iterable[Point]) -> list[str]:
+def unchecked_trainings_warnings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each reason why nobody knows whether the processes of a training worked together."""
     by_reason: dict[str, list[str]] = {}
     for point in points:
@@ -114,7 +114,7 @@ def unchecked_trainings(points: Iterable[Point]) -> list[str]:
     ]
 
 
-def missing_files(points: Iterable[Point]) -> list[str]:
+def missing_user_files_warnings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each test point at which files of users in pods are missing."""
     sentences = []
     for point in points:

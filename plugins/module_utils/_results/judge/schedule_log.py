@@ -23,7 +23,7 @@ FILE, SCHEMA = "schedule.jsonl", "schedule/1"
 def read_schedule_lines(run_dir: Path) -> list[dict[str, Any]]:
     """Return the lines of the file, none if there is no file."""
     path = run_dir / FILE
-    return list(files.read_lines(path)) if path.is_file() else []
+    return list(files.read_json_lines(path)) if path.is_file() else []
 
 
 def attempts_decided_in_session(run_dir: Path, session: str) -> frozenset[str]:
@@ -78,7 +78,7 @@ def parse_budget(text: object, keyword: str) -> float | None:
     if text is None or text == "":
         return None
     try:
-        seconds = formats.parse_value(text, "s")
+        seconds = formats.parse_number_with_unit(text, "s")
     except InputError:
         seconds = 0.0
     if seconds <= 0:

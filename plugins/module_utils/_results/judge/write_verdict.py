@@ -25,8 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_p
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Point,
     Run,
-    counted_points,
     point_label,
+    run_with_counted_attempts,
 )
 
 from ..kpi import kpi_definitions
@@ -34,7 +34,7 @@ from . import explain_failures, judge_run, kpi_limits, overall_verdict
 from .collect_history import HistoryRequest, RunHistory, collect_past_runs
 from .judge_run import JudgingRules
 from .junit import render_run_xml
-from .past_run_data import KeptRuns, PastValue, kpis_by_name, left_out, mean_kpi_of_attempts
+from .past_run_data import KeptRuns, PastValue, kpis_by_name, leave_out_damaged_run, mean_kpi_of_attempts
 
 FILE, SCHEMA = "answer.json", "answer/1"
 
@@ -80,10 +80,12 @@ def _point_answer(
     measured = [point for point in attempts if point.kpis is not None]
     figures: dict[str, Any] = {}
     by_attempt: list[dict[str, PastValue]] = []
-    with left_out([], last.folder):  # a damaged figure is absent; the report says that its file cannot be read
+    with leave_out_damaged_run(
+        [], last.folder
+    ):  # a damaged figure is absent; the report says that its file cannot be read
         by_attempt = [kpis_by_name(point.kpis, point.folder) for point in measured]
     for kpi in measured[-1].kpis or [] if by_attempt else ():
-        with left_out([], last.folder):
+        with leave_out_damaged_run([], last.folder):
             if kpi.get("headline") or (last.number, kpi["name"]) in judged:
                 values = [known[kpi["name"]] for known in by_attempt if kpi["name"] in known]
                 figures[kpi["name"]] = _figure(kpi, values, len(measured), judged.get((last.number, kpi["name"])))
@@ -153,7 +155,7 @@ def write_verdict(
     Raises:
         InputError: For a wrong limit or signature.
     """
-    run = counted_points(run_reader.read_run_directory(Path(run_dir)))
+    run = run_with_counted_attempts(run_reader.read_run_directory(Path(run_dir)))
     warnings: list[str] = []
     foreign = [point.number for point in run.points if point.foreign]
     labels = {point.number: point_label(point, str(run.record.get("project") or "")) for point in run.points}
@@ -175,7 +177,7 @@ def write_verdict(
         files.write_json(path, verdict, "verdict/2")
         warnings += write_failure_explanations(run, verdict, signatures, history)
         write_texts(run, verdict)
-    why = (*overall_verdict.explanation(verdict), overall_verdict.history_sentence(verdict))
+    why = (*overall_verdict.explain_verdict(verdict), overall_verdict.sentence_on_history(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
     return {
         "changed": before != sha256_of_file(path),
@@ -213,7 +215,7 @@ def write_failure_explanations(
     notes: list[str] = []
     if signatures:
         past = (history.findings, len(history.findings_of)) if history else (None, 0)
-        with left_out(notes, run.top):  # an explanation must not end a run
+        with leave_out_damaged_run(notes, run.top):  # an explanation must not end a run
             document = explain_failures.explain_run(run, verdict, signatures, *past)
             files.write_json(run.top / explain_failures.FILE, document, explain_failures.SCHEMA)
     return notes
@@ -221,13 +223,13 @@ def write_failure_explanations(
 
 def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     """Write junit.xml, summary.md and answer.json into the run directory. verdict: empty if there is none."""
-    findings = explain_failures.read_findings(run.top)
+    findings = explain_failures.read_findings_of_run(run.top)
     files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict, findings))
     files.replace_text(run.top / "summary.md", overall_verdict.render_summary_markdown(run, verdict, findings))
     files.write_json(run.top / FILE, answer_document(run, verdict, findings), SCHEMA)
 
 
-def rewrite_texts(top: Path, signatures: Sequence[str] = ()) -> list[str]:
+def rewrite_texts_of_verdict(top: Path, signatures: Sequence[str] = ()) -> list[str]:
     """Write what others read of a run again, because its record has changed since the verdict. Return warnings.
 
     signatures: files of signatures of failures, ours first; without any, the findings stay. They also stay if one of
@@ -237,12 +239,12 @@ def rewrite_texts(top: Path, signatures: Sequence[str] = ()) -> list[str]:
         verdict = schema_migration.read_document_migrated(top / VERDICT, "verdict")
     except DataError:
         verdict = {}
-    run = counted_points(run_reader.read_run_directory(top))
+    run = run_with_counted_attempts(run_reader.read_run_directory(top))
     try:
         warnings = write_failure_explanations(run, verdict, signatures)
     except (SeatrialError, OSError) as error:
         warnings = [f"signatures of failures cannot be read again: {' '.join(str(error).split())}"]
-        if not explain_failures.read_findings(top):
+        if not explain_failures.read_findings_of_run(top):
             write_failure_explanations(run, verdict, signatures[:1])
     write_texts(run, verdict)
     return warnings

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from .point_data import INTENDED, KpiValue, NoFigure, PointData, kpi_function
-from .request_functions import FIRST, LAST, needed_requests, requests_within_slo
+from .request_functions import FIRST, LAST, requests_within_slo, require_request_figures
 
 #: A change of the number of servers: (seconds after the start of the load: the look before, the look after), count.
 Step = tuple[tuple[float, float], int]
@@ -34,7 +34,7 @@ def watched_changes(data: PointData) -> Sequence[Mapping[str, Any]]:
 
     Raises NoFigure if nobody watched it, if it was interrupted, or if the looks failed for long.
     """
-    changes = needed_requests(data).scale
+    changes = require_request_figures(data).scale
     if not changes:
         raise NoFigure(KpiValue(None, 0, 0, note="the number of servers was not watched", inapplicable=True))
     if any(change["since"] is None and change["at"] > 0 for change in changes):
@@ -182,7 +182,7 @@ def scale_up_time(data: PointData, stage: str) -> KpiValue:
     looks. Or until the first_token of a server, if none was ready when the load rose."""
     known = ("desired", *POD_STAGES, FIRST_ANSWER, "all_ready")
     if stage not in known:
-        raise formats.unknown_value("stage", stage, known)
+        raise formats.unknown_value_error("stage", stage, known)
     scale = find_scale_up(data)
     if stage == FIRST_ANSWER:
         return _first_answer_from_zero(data, scale)
@@ -234,7 +234,7 @@ def most_servers(data: PointData) -> KpiValue:
 
 def _stages_of_new_servers(data: PointData) -> Mapping[str, Sequence[float]]:
     """Return the stages of the servers that the run deployed at this point. Raises NoFigure if there are none."""
-    deployment = needed_requests(data).deployment
+    deployment = require_request_figures(data).deployment
     if not deployment:
         raise NoFigure(KpiValue(None, 0, 0, note="the run did not deploy the servers", inapplicable=True))
     stages: Mapping[str, Sequence[float]] = deployment.get("stages") or {}
@@ -251,10 +251,10 @@ def first_request_time(data: PointData) -> KpiValue:
     Of several URLs, which get their first requests one after the other, the longest.
     """
     _stages_of_new_servers(data)
-    if needed_requests(data).deployment.get("earlier_servers"):
+    if require_request_figures(data).deployment.get("earlier_servers"):
         note = "a server of an earlier point or attempt stayed, and may have answered the request"
         return KpiValue(None, 0, 0, note=note)
-    seconds = needed_requests(data).first_requests
+    seconds = require_request_figures(data).first_requests
     if not seconds:
         return KpiValue(None, 0, 0, note="an earlier version of the collection did not record it")
     note = "one request before the load and the warm-up"

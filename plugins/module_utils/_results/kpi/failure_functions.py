@@ -13,14 +13,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..timeline.failure_records import CAUSES, NODE_LOST, OF_LOST_NODE, OF_TRAINING, STAGES, WHOLE, Recovery
 from ..timeline.failure_recoveries import PointFailures
 from ..timeline.kueue_recovery_stages import EVICTED, MARKED, OF_QUEUE, OF_TOPOLOGY
-from .estimators import (
-    LEAST_ROWS,
-    BootstrapResampling,
-    ConfidenceInterval,
-    DurationSample,
-    parse_quantile,
-)
-from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrapped, kpi_function
+from .censored_quantiles import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile
+from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrap_arguments_of_kpi, kpi_function
 
 #: What a sentence calls a failure that hits pods. Of several kinds a report leads with the last one of these.
 NOUNS = {
@@ -132,7 +126,7 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
     it marked a node. failure: of one kind only.
     """
     if stage not in (known := (*STAGES, *OF_QUEUE, *OF_TOPOLOGY)):
-        raise formats.unknown_value("stage", stage, known)
+        raise formats.unknown_value_error("stage", stage, known)
     failures = _needed_failures(data)
     if stage in OF_LOST_NODE and failure not in ("", NODE_LOST):
         return KpiValue(None, 0, 0, note=f"only a lost node is {stage}", inapplicable=True)
@@ -156,7 +150,7 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
     bootstrap: dict[str, Any] = {}
     if len(chosen) >= LEAST_ROWS and 0 < q < 1:  # also of fewer workloads
         drawing = BootstrapResampling(len(chosen))
-        bootstrap = bootstrapped(
+        bootstrap = bootstrap_arguments_of_kpi(
             drawing, estimate.value, lambda drawing: drawing.quantiles(sample, [q])[:, 0], "order of the failures"
         )
     missing = sample.of - sample.n
@@ -203,7 +197,7 @@ def outage(data: PointData, stage: str = CAUGHT_UP, quantile: Any = "max", failu
     stage: back; or caught_up: all workloads run that were due until it was undone, and did not run before it began.
     """
     if stage not in OUTAGE_STAGES:
-        raise formats.unknown_value("stage", stage, OUTAGE_STAGES)
+        raise formats.unknown_value_error("stage", stage, OUTAGE_STAGES)
     failures = _needed_failures(data)
     chosen = [outage for outage in failures.outages if failure in ("", outage.kind)]
     if not chosen:
@@ -271,7 +265,7 @@ def wrongly_hit(data: PointData) -> KpiValue:
 def gpu_seconds_lost(data: PointData, cause: str = "", failure: str = "") -> KpiValue:
     """GPU-seconds that failures cost: waiting for replacements, blocked beside them, or redone; all without cause."""
     if cause and cause not in CAUSES:
-        raise formats.unknown_value("cause", cause, CAUSES)
+        raise formats.unknown_value_error("cause", cause, CAUSES)
     failures = _needed_failures(data)
     chosen = _chosen(failures, failure)
     if not failures.holds_gpus:
@@ -287,7 +281,7 @@ def training_redone(data: PointData, unit: str = SECONDS, failure: str = "") -> 
     The sum over all recoveries that were seen to go on.
     """
     if unit not in REDONE_UNITS:
-        raise formats.unknown_value("unit", unit, REDONE_UNITS)
+        raise formats.unknown_value_error("unit", unit, REDONE_UNITS)
     chosen = _chosen(_needed_failures(data), failure)
     known = [
         recovery.resumption for recovery in _recoveries_with_training_steps(chosen) if recovery.resumption is not None

@@ -167,7 +167,7 @@ def work_lost(data: PointData, queue: str = "", per: str = "seconds") -> KpiValu
     percentage of all that pods held of it, over ``queue`` if given.
     """
     if per not in ("seconds", "held"):
-        raise formats.unknown_value("per", per, ("seconds", "held"))
+        raise formats.unknown_value_error("per", per, ("seconds", "held"))
     gangs = needed_gangs(data)
     name = needed_bottleneck(data, gangs)
     lost = whole = 0.0

@@ -68,7 +68,7 @@ def load_kpi_definitions(paths: Iterable[str], functions: Functions | None = Non
     """
     files = [file for path in paths for file in _find_definition_files(path)]
     check = partial(_check_kpi_definition, functions=functions)
-    return definition_files.read_definitions(
+    return definition_files.read_yaml_definitions(
         files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import estimators
+from . import censored_quantiles
 from .point_data import ENDED, INTENDED, SENT, PointData
 
 #: Writer of the sending; its part is the lateness.
@@ -144,8 +144,10 @@ def attribution_document(data: PointData, run: str, point: str) -> dict[str, Any
         for name, values in of.items():
             mean = float(np.nanmean(values))
             confidence = None
-            if data.resampling is not None and attributed.n >= estimators.LEAST_ROWS:
-                confidence = estimators.percentile_interval(data.resampling.means(values), mean, data.resampling.method)
+            if data.resampling is not None and attributed.n >= censored_quantiles.LEAST_ROWS:
+                confidence = censored_quantiles.percentile_interval(
+                    data.resampling.means(values), mean, data.resampling.method
+                )
             writer = writer_of.get(name, name)
             row = {
                 "name": name,
@@ -209,7 +211,9 @@ def attribute_difference_to_stages(
         if len(draws) == 2:
             size = min(len(draws[0]), len(draws[1]))
             spread = draws[1][:size] - draws[0][:size]
-            confidence = estimators.percentile_interval(spread, means[1] - means[0], "difference of block bootstraps")
+            confidence = censored_quantiles.percentile_interval(
+                spread, means[1] - means[0], "difference of block bootstraps"
+            )
         writer = after.writers.get(name) or before.writers.get(name) or name
         rows.append(
             {

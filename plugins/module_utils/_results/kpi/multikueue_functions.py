@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..timeline.pod_lifetimes import NEVER, Span, midpoint_of_span
-from .estimators import DurationSample, parse_quantile
+from .censored_quantiles import DurationSample, parse_quantile
 from .failure_functions import failures_of_point
 from .point_data import KpiValue, PointData, kpi_function
 
@@ -28,7 +28,7 @@ def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> 
     Kueue does not say which worker it concerns. Kaplan-Meier.
     """
     if stage not in STAGES:
-        raise formats.unknown_value("stage", stage, STAGES)
+        raise formats.unknown_value_error("stage", stage, STAGES)
     failures = failures_of_point(data)
     lives = data.extras.lives() if data.extras.lives else None
     if failures is None or lives is None or not failures.workers_away:

@@ -113,7 +113,7 @@ def _needed_topology(data: PointData, level: str) -> tuple[WorkloadGangs, NodeTo
     if gangs is None or topology is None:
         raise NoFigure(KpiValue(None, 0, data.of, note="the plan does not state the topology of the nodes"))
     if level not in topology.levels:
-        raise formats.unknown_value("level", level, topology.levels)
+        raise formats.unknown_value_error("level", level, topology.levels)
     return gangs, topology
 
 
@@ -167,7 +167,7 @@ def _free_slots(data: PointData, gangs: WorkloadGangs, topology: NodeTopology, l
 
 def _statistic(name: str, values: list[Any]) -> float:
     if name not in STATISTICS:
-        raise formats.unknown_value("statistic", name, STATISTICS)
+        raise formats.unknown_value_error("statistic", name, STATISTICS)
     return float({"mean": sum(values) / len(values), "max": max(values), "min": min(values)}[name])
 
 

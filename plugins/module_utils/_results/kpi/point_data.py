@@ -14,14 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
-    timeline_views,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..timeline import failure_recoveries
 from ..timeline.stage_order_and_reduction import stages_between
-from .estimators import (
+from .censored_quantiles import (
     LEAST_ROWS,
     BootstrapResampling,
     ConfidenceInterval,
@@ -77,7 +75,7 @@ class KpiValue:
         )
 
 
-def bootstrapped(
+def bootstrap_arguments_of_kpi(
     drawing: BootstrapResampling,
     value: float | None,
     replicate: Callable[[BootstrapResampling], Any],
@@ -295,7 +293,7 @@ class PointData:
             order: Order of the rows, for the description of the method.
         """
         drawing = self.resampling_of(rows)
-        return {} if drawing is None else bootstrapped(drawing, value, replicate, order)
+        return {} if drawing is None else bootstrap_arguments_of_kpi(drawing, value, replicate, order)
 
     def bootstrap_quantile(self, sample: DurationSample, q: float, value: float | None) -> dict[str, Any]:
         """Return the same of a quantile; nothing for extremes, which have no bootstrap."""

@@ -199,7 +199,7 @@ def captured_metrics(
         return {}
     try:
         return metrics_file.read_metrics_jsonl(
-            path, run.simulated and timeline_views.node_kinds_of(table) != timeline_views.REAL
+            path, run.simulated and timeline_views.node_kinds_of_workloads(table) != timeline_views.REAL
         )
     except (DataError, KeyError, TypeError) as error:
         warnings.append(f"point {point.number}: metrics cannot be read: {error}")

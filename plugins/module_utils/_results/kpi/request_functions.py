@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import USUAL_SHARE
 
-from .estimators import BootstrapResampling, DurationSample, parse_quantile
+from .censored_quantiles import BootstrapResampling, DurationSample, parse_quantile
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 from .request_tokens_and_gaps import RequestFigures
 
@@ -28,7 +28,7 @@ LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "stall": "stall", "total": "total"}
 LEAST_STEADY = 0.5
 
 
-def needed_requests(data: PointData) -> RequestFigures:
+def require_request_figures(data: PointData) -> RequestFigures:
     """Return the figures of the requests of a point. Raises NoFigure for any other point."""
     if data.extras.requests is None:
         raise NoFigure(KpiValue(None, 0, data.of, note="no inference server was measured"))
@@ -57,7 +57,7 @@ def longest_stall_per_request(data: PointData, figures: RequestFigures) -> Any:
 
 def request_seconds(data: PointData, figure: str) -> Any:
     """Return an array (rows,) of a figure of each request, in seconds. Raises InputError for an unknown one."""
-    figures = needed_requests(data)
+    figures = require_request_figures(data)
     known: dict[str, Callable[[], Any]] = {
         "ttft": lambda: data.stage_midpoints(FIRST) - data.stage_bounds(INTENDED)[0],
         "tpot": lambda: tpot_per_request(data, figures),
@@ -66,7 +66,7 @@ def request_seconds(data: PointData, figure: str) -> Any:
         "lag": lambda: figures.columns["lag"],
     }
     if figure not in known:
-        raise formats.unknown_value("figure", figure, known)
+        raise formats.unknown_value_error("figure", figure, known)
     return known[figure]()
 
 
@@ -103,7 +103,7 @@ def token_gap(data: PointData, quantile: Any) -> KpiValue:
     The confidence interval draws requests, not gaps: the gaps of one request are alike.
     """
     np = data.np
-    figures = needed_requests(data)
+    figures = require_request_figures(data)
     n = len(figures.gaps)
     provenance = data.provenance(LAST)
     if not n:
@@ -120,7 +120,7 @@ def token_gap(data: PointData, quantile: Any) -> KpiValue:
     return KpiValue(value, n, n, labels={"quantile": str(quantile)}, **bootstrap, **provenance)
 
 
-def steady_time(data: PointData) -> tuple[float, float, str]:
+def time_window_of_rates(data: PointData) -> tuple[float, float, str]:
     """Return begin and end of the time that rates count, in seconds after the start, and a remark.
 
     It begins when the first request has ended and ends when the last one was sent, so that neither filling nor draining
@@ -140,14 +140,14 @@ def steady_time(data: PointData) -> tuple[float, float, str]:
 
 def paused_time(data: PointData, begin: float, end: float) -> float:
     """Return the seconds between two moments in which the load was interrupted."""
-    pauses = needed_requests(data).pauses
+    pauses = require_request_figures(data).pauses
     return sum((max(0.0, min(end, after) - max(begin, before)) for before, after in pauses), 0.0)
 
 
 def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per: float = 1.0) -> KpiValue:
     """Return what came at ``moments``, with ``weights``, per second of the steady time. rows: the row of each."""
     np = data.np
-    begin, end, note = steady_time(data)
+    begin, end, note = time_window_of_rates(data)
     paused = paused_time(data, begin, end)
     if paused:
         note = "; ".join(filter(None, [note, f"without {formats.format_duration(paused)} of interruption"]))
@@ -177,7 +177,7 @@ def request_rate(data: PointData, slo: bool = False) -> KpiValue:
 
     slo: only those that kept the service level objective (goodput).
     """
-    needed_requests(data)
+    require_request_figures(data)
     good, labels = requests_succeeded(data), {}
     if slo:
         good, _share, text = requests_within_slo(data)
@@ -194,7 +194,7 @@ def output_rate(data: PointData, per: str = "") -> KpiValue:
     per: ``gpu`` divides by the accelerators, the setting serving_accelerators.
     """
     np = data.np
-    figures = needed_requests(data)
+    figures = require_request_figures(data)
     accelerators = 1.0
     if per == "gpu":
         accelerators = _accelerators(point_settings(data))
@@ -215,7 +215,7 @@ def output_rate(data: PointData, per: str = "") -> KpiValue:
 def cached_share(data: PointData) -> KpiValue:
     """Share of the prompt tokens that the server had in its prefix cache, in percent, as it reports them."""
     np = data.np
-    columns = needed_requests(data).columns
+    columns = require_request_figures(data).columns
     cached, prompt = columns["cached_tokens"], columns["prompt_tokens"]
     known = ~np.isnan(cached) & (prompt > 0)
     n = int(known.sum())
@@ -240,7 +240,7 @@ def prefix_affinity(data: PointData) -> KpiValue:
     Turns whose prompt has nothing beyond these are left out.
     """
     np = data.np
-    columns = needed_requests(data).columns
+    columns = require_request_figures(data).columns
     conversation, turn, prompt, answer, cached = (
         columns[name] for name in ("conversation", "turn", "prompt_tokens", "output_tokens", "cached_tokens")
     )
@@ -317,7 +317,7 @@ def server_mean(data: PointData, metric: str, ours: str = "") -> KpiValue:
 
     ours: the stage that ends the same time. Its mean since sending, over the requests that succeeded, is shown, too.
     """
-    figures = needed_requests(data)
+    figures = require_request_figures(data)
     if (pods := _pods_behind_urls(data, figures)) > len(figures.servers):
         known = formats.format_count(len(figures.servers), "address", "addresses")
         note = f"{pods} servers share {known}, so /metrics before and after are not of the same: set {METRICS_URL}"

@@ -17,8 +17,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
-from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, midpoint_of_span, whole_since
-from .estimators import DurationSample, parse_quantile
+from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, first_moment_all_run, midpoint_of_span
+from .censored_quantiles import DurationSample, parse_quantile
 from .point_data import ENDED, SCHEDULING, SENT, KpiValue, NoFigure, PointData, kpi_function
 
 #: Queue or priority of a workload that names none.
@@ -69,7 +69,7 @@ class WorkloadGangs:
         for life in pods:
             if life.index in row_of:
                 self.lives[row_of[life.index]].append(life)
-        self.began = [whole_since(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
+        self.began = [first_moment_all_run(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
         self.done = [self._complete(lives, size) for lives, size in zip(self.lives, self.size, strict=True)]
         #: Whether all pods of a gang succeeded.
         self.succeeded = [
@@ -200,7 +200,7 @@ def simulated_kpi_arguments(data: PointData) -> dict[str, Any]:
 def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "") -> KpiValue:
     """A quantile of the seconds from sending a workload until its whole gang ran at once for the first time.
 
-    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier, see estimators.py.
+    Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier (censored_quantiles.py).
     """
     gangs = needed_gangs(data)
     np = data.np
@@ -286,7 +286,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     default the one with the largest requested share.
     """
     if part not in PARTS:
-        raise formats.unknown_value("part", part, PARTS)
+        raise formats.unknown_value_error("part", part, PARTS)
     gangs = needed_gangs(data)
     name = resource or needed_bottleneck(data, gangs)
     capacity = gangs.capacity.get(name)
@@ -356,7 +356,7 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     """
     known = ("preempted", "evicted", "lost")
     if what not in known:
-        raise formats.unknown_value("what", what, known)
+        raise formats.unknown_value_error("what", what, known)
     gangs = needed_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
     if lives is None:

@@ -11,7 +11,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 
-from .estimators import BootstrapResampling, DurationSample, QuantileEstimate, parse_quantile, percentile_interval
+from .censored_quantiles import (
+    BootstrapResampling,
+    DurationSample,
+    QuantileEstimate,
+    parse_quantile,
+    percentile_interval,
+)
 from .point_data import ENDED, INTENDED, NEEDED, SENT, KpiValue, NoFigure, PointData, kpi_function
 
 
@@ -193,7 +199,7 @@ def concurrency(
     name, last = data.require_stage(begin), data.require_stage(until)
     known = {"max": _maximum_workload_level, "mean": _mean_workload_level}
     if statistic not in known:
-        raise formats.unknown_value("statistic", statistic, known)
+        raise formats.unknown_value_error("statistic", statistic, known)
     first, second = data.stage_bounds(name), data.stage_bounds(last)
     n = int((~data.np.isnan(first[1])).sum())
     value = known[statistic](data, (first[0] + first[1]) / 2, (second[0] + second[1]) / 2)

@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..statistics import comparison_scale, group_comparison
-from .estimators import LEVEL, ConfidenceInterval, DurationSample
+from ..statistics import comparison_scale, group_comparison_intervals
+from .censored_quantiles import LEVEL, ConfidenceInterval, DurationSample
 from .point_data import KpiValue, MeasuredPoint, PointData, kpi_function
 
 STATISTICS = ("median", "mean", "sum", "min", "max")
@@ -50,11 +50,11 @@ def training(
     the job. template: name of the template whose workloads count; all of them without it.
     """
     if statistic not in STATISTICS:
-        raise formats.unknown_value("statistic", statistic, STATISTICS)
+        raise formats.unknown_value_error("statistic", statistic, STATISTICS)
     if per not in ("", "gpu"):
-        raise formats.unknown_value("per", per, ["gpu"])
+        raise formats.unknown_value_error("per", per, ["gpu"])
     names = [figure] if isinstance(figure, str) else list(figure)
-    rows, values = printed_figures(data, names, template)
+    rows, values = rows_with_printed_figure(data, names, template)
     labels: dict[str, Any] = {"figure": names[0], "statistic": statistic}
     if template:
         labels["template"] = template
@@ -73,7 +73,7 @@ def training(
     return _statistic_over_training_rows(data, rows, values, statistic, labels, note)
 
 
-def printed_figures(
+def rows_with_printed_figure(
     data: PointData, names: Sequence[str], template: str = ""
 ) -> tuple[list[Mapping[str, Any]], list[float]]:
     """Return the rows that have one of these figures, in submission order, and the figure of each.
@@ -165,9 +165,9 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
     """
     statistics = ("mean", "median", "min", "max", "last", "increase")
     if statistic not in statistics:
-        raise formats.unknown_value("statistic", statistic, statistics)
+        raise formats.unknown_value_error("statistic", statistic, statistics)
     if across not in ("sum", "mean", "max", "min"):
-        raise formats.unknown_value("across", across, ["sum", "mean", "max", "min"])
+        raise formats.unknown_value_error("across", across, ["sum", "mean", "max", "min"])
     labels = {"metric": name, "statistic": statistic, "across": across}
     captured = data.extras.metrics.get(name)
     if not captured:
@@ -184,7 +184,7 @@ def metric(data: PointData, name: str, statistic: str = "mean", across: str = "s
     return KpiValue(float(figure), len(values), max(of, len(values)), captured.simulated, labels=labels)
 
 
-def is_scaled(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:
+def does_matrix_vary_scale(data: PointData, over: Sequence[str] = (), **_others: Any) -> bool:
     """Return whether the matrix of the run varies one of these settings."""
     return data.extras.matrix is not None and any(name in data.extras.matrix.values for name in over)
 
@@ -197,7 +197,7 @@ def scaling_efficiency(data: PointData, figure: str, over: Sequence[str]) -> Kpi
     number of accelerators of a job; 0 counts as 1, a pod without GPUs.
     """
     labels: dict[str, Any] = {"figure": figure, "over": list(over)}
-    rows, values = printed_figures(data, [figure])
+    rows, values = rows_with_printed_figure(data, [figure])
     mine = data.extras.matrix
     if not values or mine is None or data.extras.others is None:
         return KpiValue(None, 0, data.of, note="no log contains this figure", labels=labels)
@@ -227,7 +227,7 @@ def speed_beside_others(data: PointData, figure: str, template: str, apart: str 
     setting by which the points differ; all else is equal. Of several such points, that with the fewest jobs counts.
     """
     labels: dict[str, Any] = {"figure": figure, "template": template}
-    rows, own = printed_figures(data, [figure], template)
+    rows, own = rows_with_printed_figure(data, [figure], template)
     planned = data.table.template.count(template)
     mine = data.extras.matrix
     if not own or mine is None or data.extras.others is None:
@@ -274,7 +274,7 @@ def _percent_of_reference_median(
 def _interval_of_percent_ratio(
     own: Iterable[float], reference: Iterable[float], value: float
 ) -> ConfidenceInterval | None:
-    comparison = group_comparison.compare_groups(reference, own, level=LEVEL)
+    comparison = group_comparison_intervals.compare_groups(reference, own, level=LEVEL)
     if not comparison.logarithmic or not math.isfinite(comparison.low) or not math.isfinite(comparison.high):
         return None
     low, high = (

@@ -22,17 +22,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
 
 from . import (
     autoscaling_functions,
-    capacity_functions,
-    estimators,
+    censored_quantiles,
     failure_functions,
     fairness_functions,
     gang_functions,
+    knee_and_capacity_functions,
     kpi_definitions,
     latency_attribution,
     multikueue_functions,
     placement_functions,
     request_functions,
-    saturation_knee,
     scheduler_functions,
     timeline_functions,
     training_functions,
@@ -61,14 +60,14 @@ from .read_point_data import read_point_data
 
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
-    capacity_functions,
+    knee_and_capacity_functions,
     multikueue_functions,
     failure_functions,
     fairness_functions,
     gang_functions,
     placement_functions,
     request_functions,
-    saturation_knee,
+    knee_and_capacity_functions,
     autoscaling_functions,
     scheduler_functions,
     timeline_functions,
@@ -139,7 +138,7 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         LEVELS: lambda: placement_functions.level_names_of_topology(data),
         PRIORITIES: lambda: scheduler_functions.priority_names_of_workloads(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
-        SCALED: lambda: ["scaled"] if training_functions.is_scaled(data, **entry["source"]) else [],
+        SCALED: lambda: ["scaled"] if training_functions.does_matrix_vary_scale(data, **entry["source"]) else [],
         TEMPLATES: lambda: training_functions.workload_template_names(data),
         FAILURES: lambda: failure_functions.kinds_of_failures(data),
         OUTAGES: lambda: failure_functions.kinds_of_outages(data),
@@ -303,12 +302,12 @@ def _difference_from_first_point(first: tuple[str, KpiValue], point: Point, figu
     if number == point.number or before.value is None or figure.value is None:
         return {}
     value = figure.value - before.value
-    confidence = estimators.difference_interval(before.replicates, figure.replicates, value)
+    confidence = censored_quantiles.difference_interval(before.replicates, figure.replicates, value)
     document = {"point": number, "value": value, "confidence": confidence.document() if confidence else None}
     return {"difference": document}
 
 
-def load_definitions(paths: Iterable[str]) -> list[dict[str, Any]]:
+def load_definitions_of_run(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read and check KPI definitions; see kpi_definitions.load()."""
     return kpi_definitions.load_kpi_definitions(paths, FUNCTIONS)
 
@@ -316,7 +315,7 @@ def load_definitions(paths: Iterable[str]) -> list[dict[str, Any]]:
 def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
     """Write kpis.json and attribution.json of the points from their timelines."""
     run = run_reader.read_run_directory(Path(run_dir))
-    loaded = load_definitions(definitions)
+    loaded = load_definitions_of_run(definitions)
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:

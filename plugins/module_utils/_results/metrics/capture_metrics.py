@@ -30,7 +30,7 @@ RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 def load_metric_queries(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
-    return files.read_definitions(
+    return files.read_yaml_definitions(
         paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check_metric_query
     )
 

@@ -26,11 +26,7 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    DataError,
-    InputError,
-    ProcessError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 

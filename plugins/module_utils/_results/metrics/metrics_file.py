@@ -91,11 +91,11 @@ def write_metrics_files(folder: Path, header: Mapping[str, Any], metrics: Iterab
         {"type": "header", "schema": "metrics/1", **header},
         *(_metric_as_json_record(metric) for metric in captured),
     ]
-    files.write_lines(folder / FILE, records, "metrics/1")
+    files.write_json_lines(folder / FILE, records, "metrics/1")
     (folder / FOLDER).mkdir(exist_ok=True)
     for old in (folder / FOLDER).glob("*.csv"):
         old.unlink()
-    return [write_csv(folder / FOLDER / f"{metric.name}.csv", metric) for metric in captured]
+    return [write_metric_csv(folder / FOLDER / f"{metric.name}.csv", metric) for metric in captured]
 
 
 def _metric_as_json_record(metric: CapturedMetric) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _metric_as_json_record(metric: CapturedMetric) -> dict[str, Any]:
     }
 
 
-def write_csv(path: Path, metric: CapturedMetric) -> str:
+def write_metric_csv(path: Path, metric: CapturedMetric) -> str:
     """Write a row for each moment and series; return the name of the file."""
     labels = sorted({name for each in metric.series for name in each.labels})
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -131,7 +131,7 @@ def write_csv(path: Path, metric: CapturedMetric) -> str:
 
 def read_metrics_jsonl(path: Path, simulated: bool = False) -> dict[str, CapturedMetric]:
     """Read metrics.jsonl. Raises DataError for one of another schema version."""
-    lines = files.read_lines(path)
+    lines = files.read_json_lines(path)
     header = next(lines, {})
     if header.get("schema") != "metrics/1":
         raise DataError(f"{path}: schema '{header.get('schema')}', expected metrics/1; capture the metrics again")

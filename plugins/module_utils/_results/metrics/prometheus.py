@@ -16,18 +16,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_format import (
-    checked_object,
-    checked_objects,
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
     expect_documented_form,
+    require_json_object,
+    require_list_of_json_objects,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
     TooLarge,
-    check_address,
-    without_secrets,
+    check_url_usable_and_secure,
+    url_without_secrets,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
@@ -54,12 +54,12 @@ class PrometheusServer:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        check_address(f"metrics server {self.shown}", self.url, https_only=bool(self.token))
+        check_url_usable_and_secure(f"metrics server {self.shown}", self.url, https_only=bool(self.token))
 
     @property
     def shown(self) -> str:
         """Return the address without credentials, query and fragment."""
-        return without_secrets(self.url)
+        return url_without_secrets(self.url)
 
 
 def find_prometheus_server(
@@ -142,7 +142,7 @@ class PrometheusClient:
         answer = self._post("/api/v1/query", arguments, MOST_ANSWER)
         what = f"{self.server.shown}: POST /api/v1/query"
         with expect_documented_form(what, answer):
-            return checked_objects(what, answer["data"]["result"])
+            return require_list_of_json_objects(what, answer["data"]["result"])
 
     def _post(self, path: str, arguments: dict[str, str], max_bytes: int = 0) -> dict[str, Any]:
         return self._answer("POST", path, urlencode(arguments).encode(), max_bytes)
@@ -152,7 +152,7 @@ class PrometheusClient:
         try:
             headers = form if body else None
             answer = self._http.json(method, path, body, headers=headers, max_bytes=max_bytes, what=self.server.shown)
-            return checked_object(f"{self.server.shown}: {method} {path.partition('?')[0]}", answer)
+            return require_json_object(f"{self.server.shown}: {method} {path.partition('?')[0]}", answer)
         except TooLarge as error:
             raise QueryError(str(error)) from error
         except HttpRefused as error:

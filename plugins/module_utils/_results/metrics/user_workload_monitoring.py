@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     DataError,
@@ -32,7 +32,9 @@ SWITCH = "enableUserWorkload"
 STATEFUL_SET = "/apis/apps/v1/namespaces/openshift-user-workload-monitoring/statefulsets/prometheus-user-workload"
 
 
-def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: ObjectDiff, check: bool = False) -> bool:
+def switch_on_user_workload_monitoring(
+    client: Client, path: Path, timeout: float, say: Say, diff: ObjectDiff, check: bool = False
+) -> bool:
     """Switch it on and wait until its Prometheus is ready; return whether that was a change.
 
     path: the record, written before the change. timeout: in seconds. Raises InputError, ApiError, WaitTimeout.
@@ -68,7 +70,7 @@ def switch_on(client: Client, path: Path, timeout: float, say: Say, diff: Object
 
 
 def restore_monitoring_config(client: Client, path: Path, diff: ObjectDiff, check: bool = False) -> bool:
-    """Restore the ConfigMap that switch_on() changed; return whether it had to be. Safe to repeat.
+    """Restore the ConfigMap that a run changed, see above; return whether it had to be. Safe to repeat.
 
     Raises OwnershipError, without a change, if somebody else has changed it since.
     """
@@ -103,7 +105,7 @@ def restore_monitoring_config(client: Client, path: Path, diff: ObjectDiff, chec
 def _parse_monitoring_settings(config_map: dict[str, Any] | None) -> dict[str, Any]:
     where = f"ConfigMap {NAMESPACE}/{NAME}: {KEY}"
     try:
-        settings = untrusted_yaml.parse_yaml(_config_text_of_configmap(config_map) or "", where) or {}
+        settings = untrusted_input.parse_yaml(_config_text_of_configmap(config_map) or "", where) or {}
     except DataError as error:
         raise InputError(str(error)) from error
     if not isinstance(settings, dict):

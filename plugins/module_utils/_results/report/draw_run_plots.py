@@ -19,14 +19,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 from ..judge import headline
 from ..kpi import read_point_data
 from ..kpi.point_data import PointData
-from . import effect_plots, matrix_plots, plot_canvas
+from . import matrix_plots, plot_canvas, setting_effect_plots
 from .failure_plots import draw_failed_ranks, draw_gpu_seconds
 from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
 from .request_plots import draw_example_requests, draw_rate_against_latency, draw_servers_over_time, draw_token_gaps
 from .scheduler_plots import draw_placement, draw_queue_shares
-from .stage_plots import (
+from .stage_duration_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,
     draw_stage_distributions,
@@ -177,16 +177,16 @@ def draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path,
     figures = headline.headline_figures(run.points) or content["headline"]
 
     def points() -> list[PlotFile]:
-        varied = matrix_plots.matrix_grid([point.settings for point in run.points], numbers)
+        varied = matrix_plots.grid_of_matrix([point.settings for point in run.points], numbers)
         if varied is not None:
-            return matrix_plots.draw_heatmaps(figures, varied, folder)
-        return matrix_plots.draw_bars(figures, labels, numbers, folder)
+            return matrix_plots.draw_figure_heatmaps(figures, varied, folder)
+        return matrix_plots.draw_figure_bars_over_points(figures, labels, numbers, folder)
 
     drawn = _unless_broken("plots across points", points, notes)
 
     def effects() -> list[PlotFile]:
-        trainings = effect_plots.draw_effects(run.points, folder)
-        return trainings or effect_plots.draw_repeated_effects(figures, run.points, folder)
+        trainings = setting_effect_plots.draw_effects(run.points, folder)
+        return trainings or setting_effect_plots.draw_repeated_effects(figures, run.points, folder)
 
     return drawn + _unless_broken("effects of settings", effects, notes)
 

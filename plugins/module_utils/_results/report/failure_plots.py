@@ -16,7 +16,7 @@ from ..timeline.failure_records import BLOCKED, CAUSES, REDONE, WAITING, Failing
 from ..timeline.failure_recoveries import PointFailures
 from ..timeline.pod_lifetimes import midpoint_of_span
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
+from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
 #: Maximum number of lines of the plot of pods; workloads that failures hit come first.
 MOST_RANKS = 96
@@ -58,7 +58,7 @@ def draw_failed_ranks(data: PointData, label: str) -> PlotDrawing | None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    factor, unit = time_axis(failures.end)
+    factor, unit = factor_and_unit_of_time_axis(failures.end)
     hit = {recovery.index for recovery in failures.recoveries}
     order = sorted(failures.lives, key=lambda index: (index not in hit, index))
     lines: list[tuple[int, list[FailingPod]]] = []

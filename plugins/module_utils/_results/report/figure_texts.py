@@ -13,15 +13,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..judge import headline
 
 
-def value_text(kpi: Mapping[str, Any]) -> str:
+def format_kpi_value(kpi: Mapping[str, Any]) -> str:
     """Return value and unit; the bound of an unknown value, or of a duration that is not told from none; or a dash."""
     if kpi["value"] is None:
         return "–" if kpi.get("at_least") is None else f"≥ {formats.format_with_unit(kpi['at_least'], kpi['unit'])}"
-    bound = headline.unresolved_bound(kpi)
+    bound = headline.upper_bound_of_unresolved_duration(kpi)
     return f"≤ {bound}" if bound else formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
-def measured_text(kpi: Mapping[str, Any]) -> str:
+def format_measurement_bounds(kpi: Mapping[str, Any]) -> str:
     """Return the measurement bounds, empty if there are none."""
     interval = kpi.get("interval")
     if not interval or interval[0] == interval[1]:
@@ -30,7 +30,7 @@ def measured_text(kpi: Mapping[str, Any]) -> str:
     return f"measured to be between {low} and {high}" if low != high else ""
 
 
-def confidence_text(kpi: Mapping[str, Any]) -> str:
+def format_confidence_interval(kpi: Mapping[str, Any]) -> str:
     """Return the confidence interval: "95 % interval: 1.2 s – 3 s"."""
     confidence = kpi.get("confidence")
     if not confidence or confidence.get("low") is None:
@@ -41,20 +41,20 @@ def confidence_text(kpi: Mapping[str, Any]) -> str:
     return f"{name}: {formats.format_range(confidence['low'], confidence['high'], kpi['unit'])}"
 
 
-def stage_name(name: str) -> str:
+def label_of_stage(name: str) -> str:
     """Return the display name of a stage; the part of sending is its lateness."""
     return "sent (lateness)" if name == "sent" else formats.stage_display_name(name)
 
 
 #: Filters of the templates.
 FILTERS = {
-    "confidence_text": confidence_text,
+    "confidence_text": format_confidence_interval,
     "count": formats.format_count,
     "joined": formats.join_with_and,
-    "measured_text": measured_text,
+    "measured_text": format_measurement_bounds,
     "seconds": formats.format_duration,
     "stage": formats.stage_display_name,
-    "stage_name": stage_name,
-    "value_text": value_text,
+    "stage_name": label_of_stage,
+    "value_text": format_kpi_value,
     "writer": formats.writer_display_name,
 }

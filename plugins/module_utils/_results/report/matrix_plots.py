@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotDrawing, PlotFile, stage_title
+from .plot_canvas import COLOURS, GREY, PlotDrawing, PlotFile, stage_title_in_plot
 
 MATRIX_COLUMNS = [
     "point",
@@ -33,7 +33,7 @@ MATRIX_COLUMNS = [
 LABEL_LENGTH = 34
 
 
-def draw_bars(
+def draw_figure_bars_over_points(
     headline: Sequence[dict[str, Any]], labels: Sequence[str], numbers: Sequence[str], folder: Path
 ) -> list[PlotFile]:
     """Draw each headline figure over the points, as points_<name>.png.
@@ -51,10 +51,10 @@ def draw_bars(
             )
             description, ends = _draw_kpi_bars(axis, entry, texts, numbers, COLOURS[place % (len(COLOURS) - 1)])
             axis.set_xlim(*plot_canvas.axis_limits_for_labels(ends, left))
-            title = stage_title(entry["title"], entry["simulated"])
+            title = stage_title_in_plot(entry["title"], entry["simulated"])
             plot_canvas.draw_figure_title(figure, title)
             alt = f"{title}, at each test point. {description}"
-            drawing = PlotDrawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+            drawing = PlotDrawing(figure, title, alt, MATRIX_COLUMNS, csv_rows_of_matrix(entry, labels, numbers))
             plots.append(plot_canvas.write_png_and_csv(drawing, folder / f"points_{entry['name']}"))
     return plots
 
@@ -103,7 +103,7 @@ def _kpi_interval_ends(result: dict[str, Any]) -> tuple[float, float]:
     return low, high
 
 
-def matrix_rows(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
+def csv_rows_of_matrix(entry: dict[str, Any], labels: Sequence[str], numbers: Sequence[str]) -> list[list[Any]]:
     """Return the rows of the CSV file: a headline figure at each point."""
     values = {point["point"]: point for point in entry["points"]}
     rows = []
@@ -131,20 +131,20 @@ class MatrixGrid:
     places: Mapping[str, tuple[int, int]]  # point number -> row, column
 
 
-def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> MatrixGrid | None:
+def grid_of_matrix(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> MatrixGrid | None:
     """Return the grid of a matrix with at least two varying settings, None for any other."""
     names = list(dict.fromkeys(name for setting in settings for name in setting))
-    varied = [name for name in names if len({setting_text(setting.get(name)) for setting in settings}) > 1]
+    varied = [name for name in names if len({format_setting_value(setting.get(name)) for setting in settings}) > 1]
     if len(varied) < 2:
         return None
     # The setting with the most values becomes the columns, because a page is wide.
-    along = max(varied, key=lambda name: len({setting_text(setting.get(name)) for setting in settings}))
+    along = max(varied, key=lambda name: len({format_setting_value(setting.get(name)) for setting in settings}))
     down = [name for name in varied if name != along]
-    columns = list(dict.fromkeys(setting_text(setting.get(along), 16) for setting in settings))
-    texts = [", ".join(setting_text(setting.get(name), 16) for name in down) for setting in settings]
+    columns = list(dict.fromkeys(format_setting_value(setting.get(along), 16) for setting in settings))
+    texts = [", ".join(format_setting_value(setting.get(name), 16) for name in down) for setting in settings]
     rows = list(dict.fromkeys(texts))
     places = {
-        number: (rows.index(text), columns.index(setting_text(setting.get(along), 16)))
+        number: (rows.index(text), columns.index(format_setting_value(setting.get(along), 16)))
         for number, text, setting in zip(numbers, texts, settings, strict=True)
     }
     if len(set(places.values())) < len(places):
@@ -152,7 +152,7 @@ def matrix_grid(settings: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -
     return MatrixGrid(down, along, rows, columns, places)
 
 
-def draw_heatmaps(headline: Sequence[Mapping[str, Any]], at: MatrixGrid, folder: Path) -> list[PlotFile]:
+def draw_figure_heatmaps(headline: Sequence[Mapping[str, Any]], at: MatrixGrid, folder: Path) -> list[PlotFile]:
     """Draw each headline figure as points_<name>.png, with its value in every cell."""
     plots = []
     with plot_canvas.plot_style_context():
@@ -205,12 +205,12 @@ def _draw_kpi_heatmap(entry: dict[str, Any], at: MatrixGrid) -> PlotDrawing:
         color=GREY,
     )
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(entry["direction"], "")
-    title = stage_title(entry["title"], entry["simulated"]) + better
+    title = stage_title_in_plot(entry["title"], entry["simulated"]) + better
     plot_canvas.draw_figure_title(figure, title)
     numbers = list(at.places)
     labels = [f"{at.rows[row]} / {at.columns[column]}" for row, column in at.places.values()]
     alt = f"{title}: heat map, {_name_row_settings(at)}; columns: {at.along}. {' '.join(texts)}"
-    return PlotDrawing(figure, title, alt, MATRIX_COLUMNS, matrix_rows(entry, labels, numbers))
+    return PlotDrawing(figure, title, alt, MATRIX_COLUMNS, csv_rows_of_matrix(entry, labels, numbers))
 
 
 def _name_row_settings(at: MatrixGrid) -> str:

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.point_data import PointData
 from ..metrics.metrics_file import CapturedMetric
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
+from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
 #: Number of series with a colour and a name, those with the largest values; the others are grey.
 NAMED_SERIES = 6
@@ -26,7 +26,7 @@ def draw_captured_metrics(data: PointData, label: str) -> PlotDrawing | None:
     if not there:
         return None
     stop = max(metric.end - metric.begin for metric in there)
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     figure, axes = plot_canvas.create_stacked_axes([1.25] * len(there), top=0.66, gap=0.62, bottom=0.62)
     rows: list[list[Any]] = []
     texts = [_metric_panel(data, axis, metric, factor, rows) for axis, metric in zip(axes, there, strict=True)]

@@ -12,7 +12,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import FAILED_CHECKS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    FAILED_CHECKS,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, point_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -43,7 +45,7 @@ def report_template_variables(
         "when": run_facts.format_run_start(record),
         "verdict": str(verdict.get("verdict") or "unknown"),
         "because": decisive_reason_of_verdict(verdict),
-        "compared": overall_verdict.history_sentence(verdict),
+        "compared": overall_verdict.sentence_on_history(verdict),
         "answer": list(verdict.get("answer") or []),
         "warnings": list(verdict.get("warnings") or []),
         "headline": [
@@ -65,7 +67,7 @@ def report_template_variables(
         "clusters": run_facts.clusters_with_their_hosts(run.clusters),
         "record": run_facts.run_record_rows(record),
         "failures": _collect_run_errors(run),
-        "findings": explain_failures.read_findings(run.top),
+        "findings": explain_failures.read_findings_of_run(run.top),
         "comparisons": find_existing_comparisons(run.top / "report"),
         "missing": [*run.missing, *unread, *notes],
     }
@@ -96,7 +98,7 @@ def decisive_reason_of_verdict(verdict: Mapping[str, Any]) -> str:
                 more = f" ({formats.format_count(others, 'more check')} not passed, see below.)" if others else ""
                 point = f"Point {check['point']}: " if check.get("point") and _has_several_points(checks) else ""
                 return textwrap.shorten(f"{point}{check['detail']}", SENTENCE, placeholder=" …") + more
-    figures = overall_verdict.explanation({**verdict, "checks": []}) if verdict else []
+    figures = overall_verdict.explain_verdict({**verdict, "checks": []}) if verdict else []
     if figures:
         return textwrap.shorten(figures[0], SENTENCE, placeholder=" …")
     unknown = [check["detail"] for check in checks if check["result"] == "not judged"]
@@ -110,7 +112,7 @@ def decisive_reason_of_verdict(verdict: Mapping[str, Any]) -> str:
 def _headline_confidence_text(entry: Mapping[str, Any]) -> str:
     """Return the confidence interval of a headline figure if there is only one point."""
     points = entry.get("points") or []
-    return figure_texts.confidence_text({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
+    return figure_texts.format_confidence_interval({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
 
 def _has_several_points(checks: Sequence[Mapping[str, Any]]) -> bool:
@@ -121,7 +123,7 @@ def simulated_and_real_stages(run: Run, tables: Mapping[str, TimelineTable | Non
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [stage for table in tables.values() if table is not None for stage in table.stages]
     stages = [stage for stage in stages if not stage["name"].endswith("_first")]
-    kinds = {timeline_views.node_kinds_of(table) for table in tables.values() if table is not None}
+    kinds = {timeline_views.node_kinds_of_workloads(table) for table in tables.values() if table is not None}
     simulated = {stage["name"] for stage in stages if stage["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for stage in stages:
@@ -167,7 +169,7 @@ def _point_template_variables(run: Run, point: Point, table: TimelineTable | Non
         "plots": [],
         "attribution": point.attribution,
         "noun": "workload" if table is None else table.noun,
-        "users": point_details.users_section(point.folder, table),
+        "users": point_details.section_of_users_in_pods(point.folder, table),
         **_measurements_of_point(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -189,12 +191,12 @@ def _measurements_of_point(table: TimelineTable | None, kpis: Sequence[Mapping[s
     return {
         "planned": len(table),
         "foreign": point_details.time_sources_section(table),
-        "clients": point_details.clients_section(table),
+        "clients": point_details.section_of_load_clients(table),
         "succeeded": table.outcome.count("succeeded"),
         "stages": _stage_rows_by_nodes(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
         "kpis": [kpi for kpi in kpis if not _is_quantile(kpi) and "client" not in kpi.get("labels", {})],
-        "headline": {kpi["name"]: figure_texts.value_text(kpi) for kpi in kpis if kpi.get("headline")},
+        "headline": {kpi["name"]: figure_texts.format_kpi_value(kpi) for kpi in kpis if kpi.get("headline")},
         "contradictions": _format_timeline_contradictions(table),
         "gaps": [_format_watch_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }

@@ -204,7 +204,7 @@ def title_with_label(text: str, label: str) -> str:
     return f"{text} – {label}" if label else text
 
 
-def stage_title(stage: str, simulated: bool) -> str:
+def stage_title_in_plot(stage: str, simulated: bool) -> str:
     """Return the display name of a stage, marked if it is simulated."""
     return f"{formats.stage_display_name(stage)}{' – SIMULATED' if simulated else ''}"
 
@@ -276,7 +276,7 @@ class PlotDrawing:
     rows: Iterable[Sequence[Any]]
 
 
-def plot_stages(data: PointData) -> list[str]:
+def stages_to_plot(data: PointData) -> list[str]:
     """Return the stages whose durations are drawn: those reached by any workload, without first pods and failures.
 
     Of a load that others submitted, without the creation that shows when it was sent.
@@ -293,7 +293,7 @@ def plot_stages(data: PointData) -> list[str]:
 
 def stage_colours(data: PointData) -> dict[str, str]:
     """Return a unique colour for each stage, the same in all plots of a point."""
-    stages = plot_stages(data)
+    stages = stages_to_plot(data)
     colours = {stage: USUAL[stage] for stage in stages if stage in USUAL}
     others = [stage for stage in stages if stage not in colours]
     free = (shade for shade in generate_distinct_colours() if shade not in colours.values())
@@ -302,6 +302,6 @@ def stage_colours(data: PointData) -> dict[str, str]:
     return {**colours, SENT: GREY, ENDED: colours.get(last, COLOURS[1])}
 
 
-def time_axis(stop: float) -> tuple[float, str]:
+def factor_and_unit_of_time_axis(stop: float) -> tuple[float, str]:
     """Return factor and unit of a time axis of ``stop`` seconds."""
     return (1.0, "s") if stop < 600 else duration_scale_and_unit(stop)

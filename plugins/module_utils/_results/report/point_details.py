@@ -11,7 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, time_quantiles
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -36,7 +36,7 @@ STAGES = {
 }
 
 
-def clients_section(table: TimelineTable) -> list[dict[str, str | int]]:
+def section_of_load_clients(table: TimelineTable) -> list[dict[str, str | int]]:
     """Return one row per client of a load by several clients: planned and sent workloads, lateness, clock."""
     clocks = {clock["client"]: clock for clock in table.header.get("clocks") or ()}
     return [
@@ -55,7 +55,7 @@ def _client_lateness_quantiles(table: TimelineTable, rows: Sequence[int]) -> dic
     """Return quantiles of sent minus intended, both on the client's own clock."""
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = [sent[row] - intended[row] for row in rows]
-    summary = quantiles.percentile_summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
+    summary = time_quantiles.percentile_summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
     return {name: formats.format_duration(summary[name]) if summary else "–" for name in ("p50", "p99", "max")}
 
 
@@ -105,7 +105,7 @@ def _format_quantile(ordered: Sequence[float], q: float) -> str:
     return formats.format_duration(ordered[min(len(ordered) - 1, int(q * len(ordered)))]) if ordered else ""
 
 
-def users_section(folder: Path, table: TimelineTable | None) -> dict[str, Any] | None:
+def section_of_users_in_pods(folder: Path, table: TimelineTable | None) -> dict[str, Any] | None:
     """Return what the page shows of the users whose reports are in ``folder``/users; None if it has none.
 
     Users that did not succeed come first, then those that began last after their release.

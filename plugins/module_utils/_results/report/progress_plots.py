@@ -18,10 +18,10 @@ from .plot_canvas import (
     RUNNING,
     SCHEDULED,
     PlotDrawing,
-    plot_stages,
+    factor_and_unit_of_time_axis,
     stage_colours,
-    stage_title,
-    time_axis,
+    stage_title_in_plot,
+    stages_to_plot,
 )
 
 #: Maximum numbers of lines and columns, about one pixel of the file each.
@@ -46,7 +46,7 @@ def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
 
     np = data.np
     stop = max(data.end - data.start, max(float(values[-1]) for _name, values, _simulated in curves))
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     blind = bool(data.table.header["gaps"])
     figure, (upper, lower) = plot_canvas.create_stacked_axes(
         [2.9, 1.7], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(9, 3)
@@ -65,11 +65,11 @@ def draw_workload_counts(data: PointData, label: str) -> PlotDrawing | None:
             color="#999999" if name == "due" else stage_colours(data).get(name, COLOURS[0]),
             linestyle=":" if name == "due" else "--" if simulated else "-",
             linewidth=max(3.6 - 0.5 * number, 1.5),  # earlier curves remain visible below later ones
-            label=stage_title(name, simulated),
+            label=stage_title_in_plot(name, simulated),
         )
         if name != "due":
             texts.append(
-                f"{stage_title(name, simulated)}: {len(values):,} of {data.of:,}, last after "
+                f"{stage_title_in_plot(name, simulated)}: {len(values):,} of {data.of:,}, last after "
                 f"{formats.format_duration(float(values[-1]))}."
             )
     upper.axhline(data.of, color=GREY, linewidth=0.8)
@@ -164,7 +164,7 @@ def _draw_workload_area(
         edgecolor=colour,
         linewidth=1.0,
         hatch="///" if simulated else None,
-        label=stage_title(label, bool(simulated)),
+        label=stage_title_in_plot(label, bool(simulated)),
     )
     return area, float(levels.max()), np.column_stack([x, y]).tolist()
 
@@ -175,7 +175,7 @@ def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0)
     if scheduled is None or running is None or not data.knows("created") or not data.knows(ENDED):
         return None
     stop = max(data.end - data.start, 0.001)
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     gpus = data.np.asarray(data.table.gpus, dtype=float)
     wanted = [
         (0, "waiting for a node", ("created", scheduled), None, "#E69F00"),
@@ -198,7 +198,7 @@ def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0)
             area, most, steps = curve
             areas.append(area)
             rows += [[name, *step] for step in steps]
-            texts.append(f"{stage_title(name, simulated)}: at most {formats.format_number(most)}.")
+            texts.append(f"{stage_title_in_plot(name, simulated)}: at most {formats.format_number(most)}.")
     axes[0].set_ylabel("workloads")
     if panels == 2:
         axes[1].set_ylabel("GPUs")
@@ -232,7 +232,7 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
 
     np = data.np
     stop = max(data.end - data.start, 0.001)
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     lines = min(RASTER_LINES, data.of)
     line_of = np.arange(data.of) * lines // data.of
     most = _most_frequent_states(data, [moments for _name, moments in states], line_of, lines, stop)
@@ -257,7 +257,7 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
         Patch(
             facecolor=palette[place],
             edgecolor="#999999",
-            label=stage_title("ended" if name in data.end_stages() else name, simulated[name]),
+            label=stage_title_in_plot("ended" if name in data.end_stages() else name, simulated[name]),
         )
         for place, (name, _moments) in enumerate(states, 1)
     ]
@@ -286,7 +286,7 @@ def draw_workload_stage_raster(data: PointData, label: str) -> PlotDrawing | Non
 def _workload_state_times(data: PointData) -> list[tuple[str, Any]]:
     """Return the states: name, and array (rows,) of when each workload entered it or a later one."""
     np = data.np
-    names = [SENT, *plot_stages(data)]
+    names = [SENT, *stages_to_plot(data)]
     moments = {name: data.stage_midpoints(name) for name in names}
     usual = {name: float(np.nanmedian(values)) for name, values in moments.items() if not np.isnan(values).all()}
     ends = data.end_stages()

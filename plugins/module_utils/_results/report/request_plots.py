@@ -14,10 +14,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.autoscaling_functions import Step, desired_servers, ready_servers, watched_changes
-from ..kpi.estimators import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
+from ..kpi.censored_quantiles import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
+from ..kpi.knee_and_capacity_functions import rows_by_step
 from ..kpi.point_data import ENDED, INTENDED, SENT, NoFigure, PointData
 from ..kpi.request_functions import FIRST, LAST, request_seconds, requests_succeeded, requests_within_slo
-from ..kpi.saturation_knee import rows_by_step
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing
 
@@ -193,7 +193,7 @@ def draw_token_gaps(data: PointData, label: str) -> PlotDrawing | None:
     times = np.linspace(0.0, max(float(ends.max()), 1e-3), COLUMNS + 1)
     counts, _times, _edges = np.histogram2d(ends, gaps, bins=(times, edges))
     figure, (axis,) = plot_canvas.create_stacked_axes([2.2], top=0.45, gap=0, bottom=0.56)
-    factor, unit = plot_canvas.time_axis(float(times[-1]))
+    factor, unit = plot_canvas.factor_and_unit_of_time_axis(float(times[-1]))
     shown = np.ma.masked_equal(counts.T, 0)
     mesh = axis.pcolormesh(
         times * factor, edges, shown, cmap="viridis_r", norm=LogNorm(1, max(2.0, float(counts.max())))
@@ -250,7 +250,7 @@ def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
     figure, (above, below) = plot_canvas.create_stacked_axes(
         [1.6, 1.3], top=0.45, gap=0.2, bottom=0.62 + plot_canvas.legend_height(5, 2)
     )
-    factor, unit = plot_canvas.time_axis(last)
+    factor, unit = plot_canvas.factor_and_unit_of_time_axis(last)
     table: list[list[Any]] = []
     for (name, moments), colour in zip(rates.items(), COLOURS, strict=False):
         counts, _edges = np.histogram(moments, bins=edges)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import setting_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 
 #: Key of a node in a state -> what is said of nodes that differ in it.
 _CHANGES = {
@@ -43,11 +43,11 @@ def non_default_settings(provenance: Mapping[str, Sequence[Mapping[str, Any]]]) 
         known = [write["value"] for write in written if write.get("source") == "default"]
         if known and known[0] == last.get("value"):
             continue
-        before = [f"{setting_text(write.get('value'), 40)} ({write.get('source')})" for write in written[:-1]]
+        before = [f"{format_setting_value(write.get('value'), 40)} ({write.get('source')})" for write in written[:-1]]
         rows.append(
             {
                 "name": name,
-                "value": setting_text(last.get("value")),
+                "value": format_setting_value(last.get("value")),
                 "source": str(last.get("source") or ""),
                 "where": _shorten_path(str(last.get("where") or "")),
                 "before": ", ".join(before),
@@ -97,7 +97,7 @@ def environment_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (name, text) pairs of the environment."""
     hidden = ("interpreter",)  # a path of this machine
     labels = {key: key.replace("_gib", " (GiB)").replace("cpus", "CPUs").replace("_", " ") for key in values}
-    return [(labels[key], setting_text(value)) for key, value in values.items() if key not in hidden]
+    return [(labels[key], format_setting_value(value)) for key, value in values.items() if key not in hidden]
 
 
 def clusters_with_their_hosts(clusters: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from ..kpi.placement_functions import domains_of_gangs, free_slots_over_time, to
 from ..kpi.point_data import NoFigure, PointData
 from ..kpi.scheduler_functions import duration_of_load, gangs_of_point, queue_names_of_workloads
 from . import plot_canvas
-from .plot_canvas import COLOURS, GREY, PlotDrawing, time_axis
+from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
 MARKERS = "os^vDP"
 
@@ -26,7 +26,7 @@ def draw_placement(data: PointData, label: str) -> PlotDrawing | None:
         return None
     np = data.np
     stop = max(duration_of_load(data), 0.001)
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     figure, axes = plot_canvas.create_stacked_axes(
         [1.6, 1.6, 1.3], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(len(topology.levels) + 1, 4)
     )
@@ -105,7 +105,7 @@ def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
         return None
     area = {name: sum(step[0] * step[1] for step in shares[name].spans(stop)) for name in names}
     drawn = sorted(sorted(names, key=lambda name: -area[name])[:DRAWN])
-    factor, unit = time_axis(stop)
+    factor, unit = factor_and_unit_of_time_axis(stop)
     figure, axes = plot_canvas.create_stacked_axes(
         [2.2, 1.6], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(len(drawn), 3)
     )

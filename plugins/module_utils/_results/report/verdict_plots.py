@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from . import plot_canvas
-from .plot_canvas import GREY, PlotDrawing, PlotFile, stage_title
+from .plot_canvas import GREY, PlotDrawing, PlotFile, stage_title_in_plot
 
 Kpi = Mapping[str, Any]
 _BAND, _LIMIT = plot_canvas.COLOURS[0], plot_canvas.COLOURS[6]
@@ -39,13 +39,13 @@ def _value_or_bound(measurement: Mapping[str, Any]) -> float | None:
     return measurement["value"] if measurement["value"] is not None else measurement.get("low")
 
 
-def value_scale(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
+def factor_and_unit_of_values(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
     """Return the factor and the unit in which the values of a figure are drawn."""
     known = [abs(number) for number in map(_value_or_bound, values) if number is not None]
     return plot_canvas.duration_scale_and_unit(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
-def draw_band(axis: Any, kpi: Kpi, factor: float) -> None:
+def draw_expected_interval(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the interval in which one more old run is expected, if it is known."""
     if kpi.get("band"):
         low, high = (bound * factor for bound in kpi["band"])
@@ -103,17 +103,17 @@ def history_sentences(kpi: Kpi) -> str:
 def draw_history(kpi: Kpi, path: Path, label: str = "") -> PlotFile:
     """Draw a figure with its past values as <path>.png and <path>.csv. kpi: as in verdict/2, with ``series``."""
     with plot_canvas.plot_style_context():
-        return plot_canvas.write_png_and_csv(history_drawing(kpi, label), path)
+        return plot_canvas.write_png_and_csv(draw_history_with_sentences(kpi, label), path)
 
 
-def history_drawing(kpi: Kpi, label: str = "") -> PlotDrawing:
+def draw_history_with_sentences(kpi: Kpi, label: str = "") -> PlotDrawing:
     """Return the drawing. label: the point, empty if there is only one."""
     series = kpi["series"]
-    factor, unit = value_scale(kpi, series)
+    factor, unit = factor_and_unit_of_values(kpi, series)
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
     )
-    draw_band(axis, kpi, factor)
+    draw_expected_interval(axis, kpi, factor)
     _draw_stable_segments(axis, kpi, factor)
     for group, colour, marker, name in (("old", _OLD, "o", "old runs"), ("new", _NEW, "D", "new runs, this one last")):
         _draw_run_values(axis, series, group, factor, color=colour, marker=marker, label=name)
@@ -123,7 +123,7 @@ def history_drawing(kpi: Kpi, label: str = "") -> PlotDrawing:
     axis.set_xlabel("old runs, then new ones, each from the oldest")
     axis.set_ylabel(unit or "value")
     plot_canvas.format_axis_as_integers(axis.xaxis)
-    title = plot_canvas.title_with_label(stage_title(kpi["title"], kpi["simulated"]), label)
+    title = plot_canvas.title_with_label(stage_title_in_plot(kpi["title"], kpi["simulated"]), label)
     plot_canvas.draw_figure_title(figure, title)
     plot_canvas.draw_bottom_legend(figure, axis, _LEGEND_COLUMNS)
     rows = [
@@ -187,7 +187,7 @@ def _keep_runs_legible(axis: Any, kpi: Kpi, factor: float) -> None:
     axis.set_ylim(max(low, min([*known, *ends]) - room), min(high, max([*known, *ends]) + room))
 
 
-def repeated_kpis(kpis: Iterable[Kpi]) -> list[Kpi]:
+def repeated_kpis_to_draw(kpis: Iterable[Kpi]) -> list[Kpi]:
     """Return the figures to draw (schema verdict/2): those with several attempts and a limit or an expected band."""
     return [kpi for kpi in kpis if len(_new_attempts_of_kpi(kpi)) > 1 and (kpi.get("limit") or kpi.get("band"))][
         :MOST_REPETITIONS
@@ -204,7 +204,7 @@ def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> lis
     return [reading_by_count[attempts] for attempts in sorted(reading_by_count)]
 
 
-def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
+def draw_repeated_figure(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path, label: str = "") -> PlotFile:
     """Draw a figure as <path>.png and <path>.csv. label: the point, empty if there is only one."""
     with plot_canvas.plot_style_context():
         return plot_canvas.write_png_and_csv(repetition_drawing(kpi, schedule, label), path)
@@ -213,11 +213,11 @@ def draw_repetition(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: Path,
 def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> PlotDrawing:
     """Return the drawing."""
     attempts, known = _new_attempts_of_kpi(kpi), known_after_attempts(kpi, schedule)
-    factor, unit = value_scale(kpi, attempts)
+    factor, unit = factor_and_unit_of_values(kpi, attempts)
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2)
     )
-    draw_band(axis, kpi, factor)
+    draw_expected_interval(axis, kpi, factor)
     draw_limits(axis, kpi, factor)
     _draw_mean_intervals(axis, known, factor)
     measured = [(at, attempt["value"]) for at, attempt in enumerate(attempts, 1) if attempt["value"] is not None]
@@ -227,7 +227,7 @@ def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: s
     axis.set_xlabel("attempts")
     axis.set_ylabel(unit or "value")
     plot_canvas.format_axis_as_integers(axis.xaxis)
-    title = plot_canvas.title_with_label(stage_title(kpi["title"], kpi["simulated"]), label)
+    title = plot_canvas.title_with_label(stage_title_in_plot(kpi["title"], kpi["simulated"]), label)
     plot_canvas.draw_figure_title(figure, title)
     plot_canvas.draw_bottom_legend(figure, axis, 2)
     alt = f"{title}: {formats.format_count(len(attempts), 'attempt')}, with the interval known after each. {kpi['why']}"
@@ -287,7 +287,7 @@ def bisection_drawing(bisection: Mapping[str, Any], unit: str) -> PlotDrawing:
     step = bisection.get("step")
     if step:
         above.axvline(step["index"] + 0.5, color=_STEP, linestyle="--", linewidth=1.4)
-    texts = [formats.setting_text(value, _LONGEST) for value in bisection["values"]]
+    texts = [formats.format_setting_value(value, _LONGEST) for value in bisection["values"]]
     for axis in (above, below):
         axis.set_xlim(-0.5, len(texts) - 0.5)
         axis.set_xticks(range(len(texts)), texts if axis is below else [""] * len(texts))
@@ -324,7 +324,7 @@ def bisection_rows(bisection: Mapping[str, Any], unit: str) -> list[dict[str, st
         last = index == len(bisection["values"]) - 1
         table.append(
             {
-                "value": formats.setting_text(value, 60),
+                "value": formats.format_setting_value(value, 60),
                 "runs": str(len(runs)),
                 "mean": at_least + formats.format_with_unit(sum(known) / len(known), unit) if known else "–",
                 "probability": "" if last else f"{bisection['probabilities'][index] * 100:.1f} %",

@@ -15,10 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, text_escaping
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
-    run_reader,
-    schema_migration,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
     Result,
     read_timelines_by_point,
@@ -44,15 +41,17 @@ def schedule_decisions(run: Run) -> list[dict[str, str]]:
     ]
 
 
-def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]) -> list[dict[str, Any]]:
+def section_of_repeated_figures(
+    run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]
+) -> list[dict[str, Any]]:
     """Return plot and sentence of each figure that was repeated; none if points are not repeated."""
     sections: list[dict[str, Any]] = []
-    for place, kpi in enumerate(verdict_plots.repeated_kpis(verdict.get("kpis") or ()) if run.repeats else ()):
+    for place, kpi in enumerate(verdict_plots.repeated_kpis_to_draw(verdict.get("kpis") or ()) if run.repeats else ()):
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
         plot = None
         # If a library is missing, the plots of the points report it.
         with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"attempts of {kpi['name']}", notes):
-            plot = verdict_plots.draw_repetition(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
+            plot = verdict_plots.draw_repeated_figure(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
         if plot is not None:
             limit = (kpi.get("limit") or {}).get("text")
             sections.append(
@@ -64,7 +63,7 @@ def repeated_section(run: Run, verdict: Mapping[str, Any], folder: Path, notes: 
     return sections
 
 
-def bisection_section(run: Run, folder: Path, notes: list[str]) -> dict[str, Any]:
+def section_of_bisection(run: Run, folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return sentence, table and plot of a bisection; empty without one."""
     bisection = run.bisection
     if not bisection:
@@ -158,8 +157,8 @@ def _repetition_and_bisection_sections(
     run: Run, verdict: Mapping[str, Any], folder: Path, notes: list[str]
 ) -> dict[str, Any]:
     """Return the sections on repeated points and on a bisection."""
-    repeated = repeated_section(run, verdict, folder, notes)
-    bisection = bisection_section(run, folder, notes)
+    repeated = section_of_repeated_figures(run, verdict, folder, notes)
+    bisection = section_of_bisection(run, folder, notes)
     if bisection and bisection["plot"]:
         bisection["plot"] = embedded_plot_variables(bisection["plot"])
     return {

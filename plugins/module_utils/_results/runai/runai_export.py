@@ -26,22 +26,22 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_esca
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from . import scale_test_names_and_times
+from . import scale_test_files
 
 #: Workloads that were never created have no row.
 _NEVER_THERE = ("refused", "unsent", "lost")
 _NEEDED = (
-    scale_test_names_and_times.CREATED,
+    scale_test_files.CREATED,
     "firstPodCreatedTimestamp",
     "lastPodCreatedTimestamp",
-    scale_test_names_and_times.DECISION,
+    scale_test_files.DECISION,
 )
 GENERAL, DETAILED = "general", "detailed"
 PLOTS = (GENERAL, DETAILED)
 #: Panels of each plot. Those of OPTIONAL are drawn only if a workload has the event.
 PANELS = {
     GENERAL: ("Total Pod Scheduling Decision", "Total Backend Job Creation"),
-    DETAILED: tuple(event for event in scale_test_names_and_times.EVENTS if not event.startswith("Total ")),
+    DETAILED: tuple(event for event in scale_test_files.EVENTS if not event.startswith("Total ")),
 }
 OPTIONAL = frozenset(("First Eviction", "First PVC Bind Request", "First PVC Bind"))
 OPTIONAL |= {"Backend Job Creation", "Total Backend Job Creation"}
@@ -67,8 +67,8 @@ class WorkloadTimes:
         """Return event -> seconds since the event that it is counted from, never negative; None for a sentinel."""
         moments = self.moments
         seconds_by_event: dict[str, float | None] = {}
-        for event, (key, reference) in scale_test_names_and_times.EVENTS.items():
-            since = scale_test_names_and_times.event_timestamp(reference)
+        for event, (key, reference) in scale_test_files.EVENTS.items():
+            since = scale_test_files.event_timestamp(reference)
             known = key not in self.sentinels
             seconds_by_event[event] = round(max(moments[key] - moments[since], 0.0), 6) if known else None
         return seconds_by_event
@@ -81,25 +81,25 @@ def workload_times(table: TimelineTable, spans: timeline_views.Spans, row: int) 
     without a pod group the time of the last pod.
     """
     moments: dict[str, float] = {}
-    for key, (stages, _of_server) in scale_test_names_and_times.STAMPS.items():
+    for key, (stages, _of_server) in scale_test_files.STAMPS.items():
         span = next((spans[stage] for stage in stages if stage in spans and not isnan(spans[stage][1][row])), None)
         if span is not None:
             moments[key] = float(span[0][row] + span[1][row]) / 2
     sent = table.moments["sent"][row]
     if any(key not in moments for key in _NEEDED):
         return None
-    replaced = {**scale_test_names_and_times.FALLBACKS, **scale_test_names_and_times.SENTINELS}
+    replaced = {**scale_test_files.FALLBACKS, **scale_test_files.SENTINELS}
     missing = {key: moments[other] for key, other in replaced.items() if key not in moments}
-    return WorkloadTimes({**moments, **missing, scale_test_names_and_times.SUBMIT: sent}, frozenset(missing))
+    return WorkloadTimes({**moments, **missing, scale_test_files.SUBMIT: sent}, frozenset(missing))
 
 
 def _workload_name_fields(table: TimelineTable, row: int) -> dict[str, str]:
     project = table.template[row] or "default"  # a template is named after its project
-    name = scale_test_names_and_times.job_name(table.index[row])
+    name = scale_test_files.job_name(table.index[row])
     return {"jobName": name, "projectName": project, "jobNamespace": f"runai-{project}"}
 
 
-def submission_order(table: TimelineTable) -> list[int]:
+def rows_in_submission_order(table: TimelineTable) -> list[int]:
     """Return the rows of workloads that were sent, in submission order."""
     rows = [row for row in range(len(table)) if not isnan(table.moments["sent"][row])]
     return sorted(rows, key=lambda row: table.moments["sent"][row])
@@ -107,11 +107,11 @@ def submission_order(table: TimelineTable) -> list[int]:
 
 def submitted_json_rows(table: TimelineTable) -> list[dict[str, str]]:
     """Return the rows of submitted.json: created workloads in submission order, keys in the tool's order."""
-    rows = [row for row in submission_order(table) if table.outcome[row] not in _NEVER_THERE]
+    rows = [row for row in rows_in_submission_order(table) if table.outcome[row] not in _NEVER_THERE]
     return [
         {
             **_workload_name_fields(table, row),
-            scale_test_names_and_times.SUBMIT: scale_test_names_and_times.format_iso_time(table.moments["sent"][row]),
+            scale_test_files.SUBMIT: scale_test_files.format_iso_time(table.moments["sent"][row]),
         }
         for row in rows
     ]
@@ -125,11 +125,9 @@ def sampled_json_rows(table: TimelineTable) -> list[dict[str, str]]:
         if seen is None:
             continue
         names = _workload_name_fields(table, row)
-        entry = {key: names[key] for key in scale_test_names_and_times.SAMPLED_KEYS[:3]}
-        for key, (_stages, of_server) in scale_test_names_and_times.STAMPS.items():
-            entry[key] = scale_test_names_and_times.format_whole_second(
-                seen.moments[key], of_server
-            )  # sentinels included
+        entry = {key: names[key] for key in scale_test_files.SAMPLED_KEYS[:3]}
+        for key, (_stages, of_server) in scale_test_files.STAMPS.items():
+            entry[key] = scale_test_files.format_whole_second(seen.moments[key], of_server)  # sentinels included
         entries.append(entry)
     return entries
 
@@ -140,18 +138,18 @@ def fully_measured_workloads(table: TimelineTable, skip_errors: bool = True) -> 
     skip_errors: leave out workloads whose times contradict each other.
     """
     spans = timeline_views.narrowed_spans(table)
-    rows = [row for row in submission_order(table) if not (skip_errors and row in table.contradictions)]
+    rows = [row for row in rows_in_submission_order(table) if not (skip_errors and row in table.contradictions)]
     return [(row, seen) for row in rows if (seen := workload_times(table, spans, row)) is not None]
 
 
 def times_csv_rows(table: TimelineTable, of: Sequence[tuple[int, WorkloadTimes]]) -> Iterator[list[Any]]:
     """Yield the rows of times.csv: a header, then 26 values per workload, differences in seconds (0 of a sentinel)."""
-    yield [*scale_test_names_and_times.MOMENT_COLUMNS, *(f"{event} (s)" for event in scale_test_names_and_times.EVENTS)]
+    yield [*scale_test_files.MOMENT_COLUMNS, *(f"{event} (s)" for event in scale_test_files.EVENTS)]
     for row, seen in of:
         names = _workload_name_fields(table, row)
-        shown = [names[key] for key in scale_test_names_and_times.SAMPLED_KEYS[:3]]
-        keys = (*scale_test_names_and_times.STAMPS, scale_test_names_and_times.SUBMIT)
-        shown += [scale_test_names_and_times.format_csv_time(seen.moments[key]) for key in keys]
+        shown = [names[key] for key in scale_test_files.SAMPLED_KEYS[:3]]
+        keys = (*scale_test_files.STAMPS, scale_test_files.SUBMIT)
+        shown += [scale_test_files.format_csv_time(seen.moments[key]) for key in keys]
         yield [*shown, *(delta or 0.0 for delta in seen.deltas().values())]
 
 
@@ -166,24 +164,22 @@ def write_runai_files(table: TimelineTable, folder: Path, skip_errors: bool = Tr
     folder.mkdir(parents=True, exist_ok=True)
     sent, seen = submitted_json_rows(table), sampled_json_rows(table)
     # The tool's format: one array on one line, a space after each colon and comma, no newline at the end.
-    files.replace_text(folder / scale_test_names_and_times.SUBMITTED, json.dumps(sent))
-    files.replace_text(folder / scale_test_names_and_times.SAMPLED, json.dumps(seen))
+    files.replace_text(folder / scale_test_files.SUBMITTED, json.dumps(sent))
+    files.replace_text(folder / scale_test_files.SAMPLED, json.dumps(seen))
     files.replace_text(
-        folder / scale_test_names_and_times.TIMES,
+        folder / scale_test_files.TIMES,
         _format_csv(times_csv_rows(table, fully_measured_workloads(table, skip_errors))),
     )
-    names = (
-        [scale_test_names_and_times.job_name(index), name] for index, name in zip(table.index, table.name, strict=True)
-    )
-    files.replace_text(folder / scale_test_names_and_times.NAMES, _format_csv([["jobName", "name"], *names]))
-    return {scale_test_names_and_times.SUBMITTED: len(sent), scale_test_names_and_times.SAMPLED: len(seen)}
+    names = ([scale_test_files.job_name(index), name] for index, name in zip(table.index, table.name, strict=True))
+    files.replace_text(folder / scale_test_files.NAMES, _format_csv([["jobName", "name"], *names]))
+    return {scale_test_files.SUBMITTED: len(sent), scale_test_files.SAMPLED: len(seen)}
 
 
 def plot_values_by_event(of: Sequence[WorkloadTimes], plot: str) -> dict[str, Panel]:
     """Return event -> its values in submission order, for the panels of a plot."""
     values_by_event: dict[str, Panel] = {event: [] for event in PANELS[plot]}
     for parameters in of:
-        deltas, sent = parameters.deltas(), parameters.moments[scale_test_names_and_times.SUBMIT]
+        deltas, sent = parameters.deltas(), parameters.moments[scale_test_files.SUBMIT]
         for event, values in values_by_event.items():
             delta = deltas[event]
             if delta is not None:
@@ -196,29 +192,29 @@ def simulated_events(table: TimelineTable) -> set[str]:
     simulated = {stage["name"] for stage in table.stages if stage.get("simulated")}
 
     def is_simulated(event: str) -> bool:
-        if event == scale_test_names_and_times.SUBMISSION:
+        if event == scale_test_files.SUBMISSION:
             return False
-        key, since = scale_test_names_and_times.EVENTS[event]
-        stages = scale_test_names_and_times.STAMPS[key][0]
+        key, since = scale_test_files.EVENTS[event]
+        stages = scale_test_files.STAMPS[key][0]
         return any(stage in simulated for stage in stages) or is_simulated(since)
 
-    return {event for event in scale_test_names_and_times.EVENTS if is_simulated(event)}
+    return {event for event in scale_test_files.EVENTS if is_simulated(event)}
 
 
 def panel_title(event: str, values: Panel, plot: str, simulated: bool) -> str:
     """Return the title of a panel, with the mean."""
-    since = scale_test_names_and_times.EVENTS[event][1]
+    since = scale_test_files.EVENTS[event][1]
     mean = f"average: {sum(value for _sent, value in values) / len(values):.2f} seconds" if values else "no workload"
     text = f"{event} Time from {since}" if plot == GENERAL else f"Time between {since} and {event}"
     return f"{text} ({mean}){' – SIMULATED' if simulated else ''}"
 
 
-def time_of_day(moment: datetime, span: float) -> str:
+def time_axis_label(moment: datetime, span: float) -> str:
     """Return the label of a moment on an axis of ``span`` seconds: with tenths if whole seconds would repeat."""
     return moment.strftime("%H:%M:%S.%f")[:-5] if span < _TENTHS else moment.strftime("%H:%M:%S")
 
 
-def draw_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str, path: Path) -> None:
+def draw_runai_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str, path: Path) -> None:
     """Write a plot as PNG. ``of``: the workloads in submission order. Raises ImportError without matplotlib."""
     import matplotlib.dates
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -244,7 +240,7 @@ def draw_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str, path:
         span = (moments[-1] - moments[0]).total_seconds() if moments else 0.0
         row[0].plot(moments, seconds)
         row[0].xaxis.set_major_formatter(
-            FuncFormatter(lambda at, _place, span=span: time_of_day(matplotlib.dates.num2date(at), span))
+            FuncFormatter(lambda at, _place, span=span: time_axis_label(matplotlib.dates.num2date(at), span))
         )
         row[0].set(xlabel="Submit Timestamp (UTC)", ylabel="Time (seconds)")
         row[1].hist(seconds)
@@ -295,6 +291,6 @@ def _draw_plots(
     for plot in PLOTS:
         path = folder / f"{plot}.png"
         if plot in plots:
-            draw_plot(shown, simulated, plot, path)
+            draw_runai_plot(shown, simulated, plot, path)
         else:
             path.unlink(missing_ok=True)  # of an earlier report, which would show other data

@@ -57,7 +57,7 @@ def change_points(
     array = comparison_scale.float_array(values)
     places = numpy.flatnonzero(comparison_scale.mask_of_finite_values(array))
     clean = array[places]
-    x = comparison_scale.convert_to_scale(clean, comparison_scale.on_log_scale(clean))
+    x = comparison_scale.convert_to_scale(clean, comparison_scale.is_compared_on_log_scale(clean))
     if len(x) < 2 * minimum_segment or _is_constant_series(x):
         return []
     distances = numpy.abs(x[:, None] - x[None, :])

@@ -59,7 +59,7 @@ def finite_or_none(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def on_log_scale(*groups: Array) -> bool:
+def is_compared_on_log_scale(*groups: Array) -> bool:
     """Return whether figures are compared by their logarithms: when there are any and all are positive.
 
     Run times, rates and latencies vary by a share of their size, so equal shares become equal distances. A figure that

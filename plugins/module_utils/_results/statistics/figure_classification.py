@@ -85,7 +85,7 @@ def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+def adjust_by_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Return adjusted p-values: of those up to the level a share of ``level`` is false, in the mean. NaN stays NaN."""
     order = _indices_by_p_value(p_values)
     adjusted = [nan] * len(p_values)
@@ -106,7 +106,7 @@ def leave_p_values_uncorrected(p_values: Sequence[float]) -> list[float]:
     return list(p_values)
 
 
-def read_suite(
+def classify_figures_of_suite(
     suite: Sequence[FigureEvidence],
     level: float,
     correct: Callable[[Sequence[float]], list[float]] = adjust_by_holm,
@@ -136,7 +136,7 @@ def _classify_figure(evidence: FigureEvidence, p_value_of_worse: float, p_value_
     return PASS if high < evidence.least or high <= 0 else INCONCLUSIVE
 
 
-def read_limit(low: float | None, high: float | None, least: float | None, most: float | None) -> str:
+def classify_interval_by_limits(low: float | None, high: float | None, least: float | None, most: float | None) -> str:
     """Return where the interval of a figure lies relative to its limits.
 
     low, high: of the figure; None for an unknown end (a latency of at least 12 s has no upper end). least, most: the
@@ -153,7 +153,7 @@ def read_limit(low: float | None, high: float | None, least: float | None, most:
     return WITHIN if floor <= bottom and top <= ceiling else ACROSS
 
 
-def worst_reading(readings: Sequence[str]) -> str:
+def gravest_reading(readings: Sequence[str]) -> str:
     """Return the verdict from the readings of all judged figures: the gravest of them.
 
     A figure without enough history, or one that is not judged, changes nothing.

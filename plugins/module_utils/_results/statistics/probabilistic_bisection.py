@@ -34,7 +34,7 @@ class BisectionState:
         return self.probabilities[self.step]
 
 
-def locate_step(measured: Mapping[int, Sequence[float]], values: int) -> BisectionState:
+def locate_step_and_next_value(measured: Mapping[int, Sequence[float]], values: int) -> BisectionState:
     """Return the probabilities of the step's place, and what to measure next.
 
     measured: index of a value -> the figures measured at it; NaN and None are left out. values: how many there are,
@@ -47,7 +47,7 @@ def locate_step(measured: Mapping[int, Sequence[float]], values: int) -> Bisecti
     if outside:
         raise ValueError(f"value {outside[0]} was measured, but there are only {values}")
     cells = [comparison_scale.finite_values(measured.get(index, ())) for index in range(values)]
-    logarithmic = comparison_scale.on_log_scale(*cells)
+    logarithmic = comparison_scale.is_compared_on_log_scale(*cells)
     cells = [comparison_scale.convert_to_scale(cell, logarithmic) for cell in cells]
     even = tuple(1.0 / (values - 1) for _gap in range(values - 1))
     for end in (0, values - 1):

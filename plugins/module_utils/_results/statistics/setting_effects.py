@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from . import comparison_scale, group_comparison
+from . import comparison_scale, group_comparison_intervals
 
 LEVEL = 0.95
 
@@ -58,7 +58,7 @@ def estimate_setting_effects(
     """
     known = [point for point in points if len(comparison_scale.finite_values(point.observations))]
     names = dict.fromkeys(name for point in known for name in point.values)
-    relative = not absolute and comparison_scale.on_log_scale(
+    relative = not absolute and comparison_scale.is_compared_on_log_scale(
         *(comparison_scale.finite_values(point.observations) for point in known)
     )
     results = []
@@ -110,7 +110,9 @@ LONGEST = 10_000
 def setting_values_as_text(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the values that a matrix set for a point as text, without whole dictionaries."""
     return {
-        name: formats.setting_text(value, LONGEST) for name, value in settings.items() if not isinstance(value, Mapping)
+        name: formats.format_setting_value(value, LONGEST)
+        for name, value in settings.items()
+        if not isinstance(value, Mapping)
     }
 
 
@@ -143,11 +145,13 @@ def _estimate_effect(
     low = high = nan
     if len(pairs) > 1:
         variance = sum((difference - mean) ** 2 for difference in differences) / (len(pairs) - 1)
-        low, high = group_comparison.confidence_interval(mean, sqrt(variance / len(pairs)), len(pairs) - 1, level)
+        low, high = group_comparison_intervals.confidence_interval(
+            mean, sqrt(variance / len(pairs)), len(pairs) - 1, level
+        )
     else:
         # The scale of all points is that of this pair, unless only other points have zero or negative observations.
         old, new = pairs[0]
-        alone = group_comparison.compare_groups(old.observations, new.observations, level=level)
+        alone = group_comparison_intervals.compare_groups(old.observations, new.observations, level=level)
         if alone.logarithmic == relative and isfinite(alone.low) and isfinite(alone.high):
             low, high = alone.low, alone.high
     if relative:

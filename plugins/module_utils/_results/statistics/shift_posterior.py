@@ -253,7 +253,7 @@ def _less_known_scales(logs: Array, share: float) -> Array:
     return logs - (1.0 - share) * marginal
 
 
-def inverse_gamma(df: float, scale: float) -> Callable[[Array], Array]:
+def inverse_gamma_prior(df: float, scale: float) -> Callable[[Array], Array]:
     """Return the prior of scales with ``df`` degrees of freedom around ``scale``, but for a constant."""
     import numpy
 

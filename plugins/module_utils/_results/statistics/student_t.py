@@ -19,7 +19,7 @@ _MOST_TERMS = 10_000
 _TINY = 1e-300
 
 
-def upper_tail(t: float, df: float) -> float:
+def student_t_upper_tail(t: float, df: float) -> float:
     """Return the probability that Student's t exceeds ``t``.
 
     df: degrees of freedom > 0, not necessarily an integer; infinite for the normal distribution. NaN gives NaN.
@@ -38,7 +38,7 @@ def upper_tail(t: float, df: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def upper_tail_quantile(probability: float, df: float) -> float:
+def student_t_upper_tail_quantile(probability: float, df: float) -> float:
     """Return the value that Student's t exceeds with ``probability``, which lies between 0 and 1.
 
     Raises ValueError for a probability outside, or df ≤ 0.
@@ -46,13 +46,13 @@ def upper_tail_quantile(probability: float, df: float) -> float:
     if not 0.0 < probability < 1.0 or isnan(df) or df <= 0:
         raise ValueError(f"no quantile of Student's t for probability {probability} and {df} degrees of freedom")
     if probability > 0.5:
-        return -upper_tail_quantile(1.0 - probability, df)
+        return -student_t_upper_tail_quantile(1.0 - probability, df)
     low, high = 0.0, 1.0
-    while upper_tail(high, df) > probability and high < 1e150:
+    while student_t_upper_tail(high, df) > probability and high < 1e150:
         low, high = high, high * 2
     for _step in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if upper_tail(middle, df) > probability else (low, middle)
+        low, high = (middle, high) if student_t_upper_tail(middle, df) > probability else (low, middle)
         if high - low <= 1e-12 * max(1.0, high):
             break
     return (low + high) / 2
@@ -66,7 +66,7 @@ def power_of_t_test(level: float, df: float, shift: float, least: float = -inf) 
     """
     import numpy
 
-    critical = upper_tail_quantile(level, df)
+    critical = student_t_upper_tail_quantile(level, df)
     if not isfinite(df):
         return NORMAL.cdf(shift - max(critical, least))
     # s: the estimated standard error divided by the true one; s² df has a chi-square distribution.

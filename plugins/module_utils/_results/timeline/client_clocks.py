@@ -19,10 +19,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     ClientClock,
     PointInputs,
     SentWorkload,
-    clock_shift,
+    shift_between_clocks,
 )
 
-from .clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_resource_version
+from .single_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_resource_version
 
 
 class ClientClocks:
@@ -177,7 +177,7 @@ def _on_clock(clocks: Iterable[ClientClock], name: str, to: ClientClock) -> Iter
 
 def _shift(clock: ClientClock, to: ClientClock) -> float:
     """Return what another clock of the same machine shows more: both count the seconds since its boot."""
-    return clock_shift(clock.anchor, to.anchor) if clock.anchor and clock is not to else 0.0
+    return shift_between_clocks(clock.anchor, to.anchor) if clock.anchor and clock is not to else 0.0
 
 
 def _client_number(clock: ClientClock) -> int:

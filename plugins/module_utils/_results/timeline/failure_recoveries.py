@@ -25,7 +25,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 
 from . import timeline_builder
 from .client_clocks import ClientClocks
-from .clocks import parse_resource_version
 from .failure_records import (
     DETECTED,
     DISRUPTED,
@@ -54,7 +53,8 @@ from .failure_rows import (
 from .gpu_accounting import share_gpu_seconds
 from .kueue_recovery_stages import QueueCollector, find_queue_stages, find_topology_stages
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
-from .training_resumption import TrainingProgress, find_resumption, read_progress
+from .single_clocks import parse_resource_version
+from .training_resumption import TrainingProgress, how_training_resumed, training_progress_by_workload
 
 
 @dataclass
@@ -159,7 +159,7 @@ def read_point_failures(
             return -inf, received
         return own.after(at) - start, min(own.before(at) - start, received)
 
-    progress = read_progress(training, start, end, notes)
+    progress = training_progress_by_workload(training, start, end, notes)
     failures = join_failures(rows, pods, sizes, ended, end - start, checkpoint_every, dated, progress)
     for recovery in failures.recoveries:
         if changes := queue.changes.get(recovery.index):
@@ -344,7 +344,9 @@ def _follow_training(recovery: Recovery, lives: list[FailingPod], progress: Trai
     again = min((running for running, created in runs if created > since), default=inf)
     if recovery.kind == NETWORK_CUT:
         again = min(again, midpoint_of_span(recovery.reconnected, inf))
-    recovery.resumption = find_resumption(progress, midpoint_of_span(recovery.injected), runs[0][0], again, succeeded)
+    recovery.resumption = how_training_resumed(
+        progress, midpoint_of_span(recovery.injected), runs[0][0], again, succeeded
+    )
     for stage in OF_TRAINING:
         moment = getattr(recovery.resumption, stage)
         recovery.stages[stage] = (moment, moment)

@@ -70,7 +70,7 @@ def read_failure_rows(folder: Path, anchor: Any, start: float, notes: list[str])
     shift = -start
     for row in point_reader.read_json_lines(folder / FILE, notes):
         if row.get("type") == "session":
-            shift = point_reader.clock_shift(row["anchor"], anchor) - start
+            shift = point_reader.shift_between_clocks(row["anchor"], anchor) - start
         else:
             rows.append({key: value + shift if key in _MOMENTS else value for key, value in row.items()})
     return rows

@@ -126,7 +126,7 @@ def midpoint_of_span(span: Span, missing: float = nan) -> float:
     return missing if isnan(value) else value
 
 
-def whole_since(lives: list[PodLifetime], size: int) -> float:
+def first_moment_all_run(lives: list[PodLifetime], size: int) -> float:
     """Return the first moment at which ``size`` of these pods ran at once, by midpoints; infinite if never."""
     steps = [(midpoint_of_span(life.running), 1) for life in lives if not isnan(life.running[1])]
     steps += [(midpoint_of_span(life.ended), -1) for life in lives if not isnan(life.running[1]) and life.end]

@@ -35,7 +35,7 @@ STAGES: tuple[tuple[str, tuple[str, ...], str | None], ...] = (
 LOST = "lost"
 
 
-def build_timeline(folder: Path, run: str, point: str) -> TimelineTable:
+def build_timeline_of_requests(folder: Path, run: str, point: str) -> TimelineTable:
     """Return the timeline of the requests of the point in ``folder``."""
     read = request_reader.read_requests(folder)
     request_reader.read_server_metrics(folder, read.notes)  # for a note on a damaged file

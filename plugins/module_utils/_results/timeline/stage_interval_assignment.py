@@ -9,18 +9,13 @@ from dataclasses import dataclass
 from math import inf, isnan, nan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import (
-    ONE,
-    PointInputs,
-    WorkloadRow,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import ONE, PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from .audit_log import IntervalNarrower
 from .client_clocks import ClientClocks
-from .clocks import parse_resource_version
-from .foreign_load_times import ForeignLoad, SeparateEtcd
+from .single_clocks import parse_resource_version
 from .stage_order_and_reduction import OWN, StageReducer, TimelineStage
+from .times_stated_by_server import ForeignLoad, IntervalNarrower, SeparateEtcd
 
 
 @dataclass(slots=True, eq=False)

@@ -29,14 +29,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
     NODE,
     REAL,
     WorkloadNodes,
-    node_kinds_of,
+    node_kinds_of_workloads,
 )
 
-from . import audit_log as audit_logs
+from . import times_stated_by_server as audit_logs
 from .client_clocks import ClientClocks
-from .foreign_load_times import ForeignLoad
 from .stage_interval_assignment import IntervalAssignment
 from .stage_order_and_reduction import ALL, OWN, TimelineStage, stages_from_definitions
+from .times_stated_by_server import ForeignLoad
 from .watch_event_assignment import POD, EventReader, Witness
 
 #: (Latest moments, outcome) of each stage that ends a workload.
@@ -69,7 +69,7 @@ def complete_table(reader: EventReader, intervals: IntervalAssignment) -> None:
         table.outcome.append(result)
         table.censored.append(result in ("unfinished", "deleted", "lost"))
         table.gpus[row] = reader.own_gpus.get(row) or table.gpus[row]
-    contradict_order(table, intervals.stages)
+    note_contradicted_order(table, intervals.stages)
 
 
 def _discard_replaced(reader: EventReader, intervals: IntervalAssignment, endings: Endings) -> None:
@@ -109,7 +109,7 @@ def _belongs_to_lost_client(intervals: IntervalAssignment, index: int) -> bool:
     return any(index % client["clients"] == client["client"] for client in intervals.inputs.lost)
 
 
-def contradict_order(table: TimelineTable, stages: list[TimelineStage]) -> None:
+def note_contradicted_order(table: TimelineTable, stages: list[TimelineStage]) -> None:
     """Note in the table what cannot be: reversed bounds, and stages that ended before one that they wait for began."""
     earliest, latest, start = table.earliest, table.latest, table.header["start"]
     columns = []
@@ -129,7 +129,7 @@ def contradict_order(table: TimelineTable, stages: list[TimelineStage]) -> None:
                     table.contradict(row, f"{name} ended {before[row] - last:.6f} s before {need} began")
 
 
-def build_timeline(
+def build_timeline_of_workloads(
     folder: Path,
     run: str,
     point: str,
@@ -189,7 +189,7 @@ def build_timeline_from_inputs(
     if nodes is not None:
         table.nodes = nodes.kinds_by_workload()
         table.header["simulated_writers"] = sorted(simulated)
-        if inputs.kinds and node_kinds_of(table) == REAL:
+        if inputs.kinds and node_kinds_of_workloads(table) == REAL:
             stages = _applicable_stages(inputs, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table

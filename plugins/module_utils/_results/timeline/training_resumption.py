@@ -43,7 +43,7 @@ class Resumption:
     succeeded: bool = False
 
 
-def read_progress(
+def training_progress_by_workload(
     rows: Iterable[Mapping[str, Any]], start: float, end: float, notes: list[str]
 ) -> dict[int, TrainingProgress]:
     """Return index -> progress from the rows of training.jsonl.
@@ -73,7 +73,7 @@ def read_progress(
     return found
 
 
-def find_resumption(
+def how_training_resumed(
     progress: TrainingProgress, injected: float, begun: float, again: float, succeeded: bool = False
 ) -> Resumption:
     """Return how a training went on after a failure.

@@ -17,16 +17,12 @@ from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
-    request_reader,
-    run_reader,
-    timeline_table,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import request_reader, run_reader, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import Result, for_each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..runai import read_scale_test_files
+from ..runai import scale_test_files
 from . import request_timeline, timeline_builder
 
 
@@ -97,11 +93,11 @@ def write_timeline(
 
     def one(point: Point, warnings: list[str]) -> Result:
         if request_reader.has_requests(point.folder):
-            table = request_timeline.build_timeline(point.folder, run.id, point.number)
+            table = request_timeline.build_timeline_of_requests(point.folder, run.id, point.number)
         elif point.foreign:
-            table = read_scale_test_files.build_timeline(point.folder, run.id, point.number)
+            table = scale_test_files.build_timeline_of_scale_test(point.folder, run.id, point.number)
         else:
-            table = timeline_builder.build_timeline(
+            table = timeline_builder.build_timeline_of_workloads(
                 point.folder, run.id, point.number, run.simulated_writers, audit_path, run.real_nodes
             )
         table = select_rows(table, selection or WorkloadSelection())

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    limit_processor_time,
+    parse_json,
+)
 
 #: Seconds of processor time in which the names of the files of a training are searched for checkpoints.
 PATHS_LIMIT = 10.0
@@ -90,7 +92,7 @@ def read_training_progress(folder: Path, form: ProgressFormat) -> dict[str, Any]
     return {"steps": steps, "checkpoints": sorted(int(step) for step in found_steps if step.isdecimal())}
 
 
-def was_restarted(progress: Mapping[str, Any], runtime: float) -> bool:
+def was_training_restarted(progress: Mapping[str, Any], runtime: float) -> bool:
     """Return whether a training went on in a further process: its steps go back, or take longer than its last one.
 
     runtime: seconds that the last process trained, as it says.

@@ -16,9 +16,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processor_time import limit_processor_time
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import limit_processor_time
 
-from .steps_and_checkpoints import ProgressFormat, read_training_progress, was_restarted
+from .steps_and_checkpoints import ProgressFormat, read_training_progress, was_training_restarted
 from .training_log import LogFigures, LogFormat, parse_log_figures
 
 #: Seconds of processor time for the figures of a log, of which a gigabyte takes less.
@@ -172,7 +172,7 @@ def write_training_rows(
             if log_format.summary and not row["simulated"]:
                 _leave_out_figures_of_last_part(row, log_format)
     before = target.read_bytes() if target.exists() else None
-    files.write_lines(target, written, "training/1")
+    files.write_json_lines(target, written, "training/1")
     return target.read_bytes() != before, written
 
 
@@ -183,7 +183,7 @@ def _leave_out_figures_of_last_part(row: dict[str, Any], log_format: LogFormat) 
     steps.
     """
     figures = row["figures"]
-    if not was_restarted(row["progress"], figures.get("train_runtime", math.inf)):
+    if not was_training_restarted(row["progress"], figures.get("train_runtime", math.inf)):
         return
     kept = {name: value for name, value in figures.items() if name not in (*SUMMARY, *log_format.derived)}
     kept |= log_format.derived_of(kept)

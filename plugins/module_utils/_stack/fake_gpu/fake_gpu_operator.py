@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
 
-from . import node_status_gpus
+from . import advertised_gpus
 
 NAME = "seatrial-fake-gpu"
 UPDATER, PLUGIN = f"{NAME}-updater", f"{NAME}-plugin"
@@ -52,7 +52,7 @@ class NodePool:
     def labels(self) -> dict[str, str]:
         """Return the labels of its nodes. The product of a GPU without a device must not name a real one."""
         return {
-            **node_status_gpus.gpu_node_labels(
+            **advertised_gpus.gpu_node_labels(
                 self.gpus, f"{run_labels.SIMULATED_PRODUCT}{self.product}", self.memory_mib
             ),
             POOL: self.name,
@@ -220,7 +220,7 @@ def _resource_requests(cpu: str, memory: str) -> dict[str, Any]:
 _PAUSE = 0.2
 
 
-def present(
+def install_fake_gpu_operator(
     client: Client, spec: FakeGpuOperatorSpec, run_id: str, timeout: float, say: Say, check: bool = False
 ) -> list[str]:
     """Install the operator and wait until the nodes of its pools offer their GPUs; return the nodes that changed.
@@ -234,7 +234,7 @@ def present(
     wanted = operator_manifests(spec, run_id)
     missing = _find_missing_objects(client, wanted, run_id)
     fresh = [
-        name for name, (node, pool) in nodes.items() if not node_status_gpus.has_labels_and_gpus(node, pool.labels())
+        name for name, (node, pool) in nodes.items() if not advertised_gpus.has_labels_and_gpus(node, pool.labels())
     ]
     if check:
         return fresh
@@ -244,13 +244,13 @@ def present(
         say(f"created {formats.format_count(len(missing), 'object')} of the fake-gpu-operator {spec.version}")
     kind = client.kind("v1", "Node")
     for name in fresh:
-        marks = {run_labels.FAKE_GPUS: run_id or node_status_gpus.NO_RUN, **nodes[name][1].labels()}
+        marks = {run_labels.FAKE_GPUS: run_id or advertised_gpus.NO_RUN, **nodes[name][1].labels()}
         client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
     _await_gpus(client, nodes, timeout)
     return fresh
 
 
-def absent(client: Client, run_id: str, timeout: float, say: Say, check: bool = False) -> list[str]:
+def remove_fake_gpu_operator(client: Client, run_id: str, timeout: float, say: Say, check: bool = False) -> list[str]:
     """Delete this run's installation and wait until it is gone, the device plugin included; return what was deleted.
 
     The labels of the nodes remain; they are removed with the GPUs, which a device plugin would offer again.
@@ -289,7 +289,7 @@ def _pool_nodes_by_name(
                 raise InputError(
                     f"fake_gpu_operator_pools: node {name} is in pools {node_by_name[name][1].name}, {pool.name}"
                 )
-            node_status_gpus.check_node(node, run_id, "fake_gpu_operator_pools")
+            advertised_gpus.check_node_may_get_gpus(node, run_id, "fake_gpu_operator_pools")
             node_by_name[name] = (node, pool)
     return node_by_name
 
@@ -298,7 +298,7 @@ def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
     """Raise OwnershipError on a cluster with GPUs, whose operator would use the same labels of nodes."""
     for node in client.list(client.kind("v1", "Node"))[0]:
         name = node["metadata"]["name"]
-        there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(node_status_gpus.GPU, "0"))
+        there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(advertised_gpus.GPU, "0"))
         simulated = label_value(node, run_labels.SIMULATED) == "true" or label_value(node, run_labels.FAKE_GPUS)
         if there and name not in ours and not simulated:
             raise OwnershipError(
@@ -343,7 +343,7 @@ def _await_gpus(client: Client, nodes: Mapping[str, tuple[dict[str, Any], NodePo
         lacking = [
             name
             for name, (_node, pool) in nodes.items()
-            if name not in node_by_name or not node_status_gpus.has_labels_and_gpus(node_by_name[name], pool.labels())
+            if name not in node_by_name or not advertised_gpus.has_labels_and_gpus(node_by_name[name], pool.labels())
         ]
         return (None if lacking else True), formats.format_list(lacking, 3)
 

@@ -25,20 +25,26 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import fake_gpu_operator, kwok_on_real_cluster, node_status_gpus, resource_slices
+from . import advertised_gpus, fake_gpu_operator, kwok_on_real_cluster
 from .fake_gpu_operator import NODE_LABELS
-from .node_pool import NodePoolSpec, compute_pool_changes, is_ready, owner_run_id, requested_node_names
+from .simulated_node_pool import (
+    NodePoolSpec,
+    compute_pool_changes,
+    is_node_schedulable,
+    owner_run_id,
+    requested_node_names,
+)
 
 #: Requests in flight. More only lengthen the API server's queue on two cores.
 WORKERS = 24
 
 
-def list_pool(client: Client, name: str) -> list[dict[str, Any]]:
+def list_nodes_of_pool(client: Client, name: str) -> list[dict[str, Any]]:
     """Return the nodes of one pool that carry our labels."""
     return client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
 
 
-def list_run(client: Client, run_id: str) -> list[dict[str, Any]]:
+def list_fake_nodes_of_run(client: Client, run_id: str) -> list[dict[str, Any]]:
     """Return the nodes of all pools of a run, which its KWOK simulates."""
     wanted = (
         f"{run_labels.SIMULATED}=true,{run_labels.RUN}={run_id}"
@@ -52,7 +58,9 @@ def _pool_label_selector(name: str) -> str:
     return f"{run_labels.SIMULATED}=true,{run_labels.POOL}={name}"
 
 
-def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+def create_fake_nodes(
+    client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False
+) -> dict[str, Any]:
     """Give a pool the requested nodes and wait until pods can be scheduled on all of them; return the result.
 
     timeout: seconds. Raises InputError, OwnershipError, ApiError, WaitTimeout.
@@ -61,8 +69,8 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
     kwok_on_real_cluster.check_fake_nodes_allowed(client, spec.permission, spec.run_id)
     added = _add_gpus(client, spec, timeout, say, check) if spec.add_to else []
     if spec.operator.pools:
-        added += fake_gpu_operator.present(client, spec.operator, spec.run_id, timeout, say, check)
-    pool_nodes = list_pool(client, spec.pool)
+        added += fake_gpu_operator.install_fake_gpu_operator(client, spec.operator, spec.run_id, timeout, say, check)
+    pool_nodes = list_nodes_of_pool(client, spec.pool)
     changes, wanted = compute_pool_changes(spec, pool_nodes), requested_node_names(spec, pool_nodes)
     result: dict[str, Any] = {"created": len(changes.create), "removed": len(changes.remove), "nodes": spec.count}
     result["gpus"] = spec.count * spec.shape.gpus
@@ -87,7 +95,7 @@ def present(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check:
         say(f"creating {nodes} with {gpus} each")
         kind = client.kind("v1", "Node")
         _send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
-    await_ready(client, spec, wanted, timeout, say)
+    await_fake_nodes_ready(client, spec, wanted, timeout, say)
     result["changed"] = _publish_devices(client, spec, wanted, say, check) or result["changed"]
     result["seconds"] = round(time.monotonic() - began, 2)
     if result["changed"] and spec.count:
@@ -102,27 +110,31 @@ def _publish_devices(client: Client, spec: NodePoolSpec, names: list[str], say: 
     Slices of other runs, on nodes that belong to no run, are used and stay.
     """
     try:
-        present = resource_slices.list_slices(client, _pool_label_selector(spec.pool))
+        present_slices = advertised_gpus.list_slices(client, _pool_label_selector(spec.pool))
     except ApiError as error:
         if spec.devices or error.status != 403:
             raise
         return False  # who may not list them has published none
     mine = {
-        resource_slice["metadata"]["name"] for resource_slice in present if owner_run_id(resource_slice) == spec.run_id
+        resource_slice["metadata"]["name"]
+        for resource_slice in present_slices
+        if owner_run_id(resource_slice) == spec.run_id
     }
     if not spec.devices and not mine:
         return False
     wanted: list[dict[str, Any]] = []
     if spec.devices:
-        labels = resource_slices.slice_labels(spec.pool, spec.run_id)
-        shape = resource_slices.DeviceShape(spec.shape.gpus, spec.shape.product, spec.shape.gpu_memory_mib)
-        nodes = [fake_node for fake_node in list_pool(client, spec.pool) if fake_node["metadata"]["name"] in names]
-        wanted = [manifest for fake_node in nodes for manifest in resource_slices.node_slices(shape, fake_node, labels)]
-    changes = resource_slices.compute_slice_changes(wanted, present)
+        labels = advertised_gpus.slice_labels(spec.pool, spec.run_id)
+        shape = advertised_gpus.DeviceShape(spec.shape.gpus, spec.shape.product, spec.shape.gpu_memory_mib)
+        nodes = [
+            fake_node for fake_node in list_nodes_of_pool(client, spec.pool) if fake_node["metadata"]["name"] in names
+        ]
+        wanted = [manifest for fake_node in nodes for manifest in advertised_gpus.node_slices(shape, fake_node, labels)]
+    changes = advertised_gpus.compute_slice_changes(wanted, present_slices)
     remove = [name for name in changes.remove if name in mine]
     if not check and (changes.create or remove):
         say(f"devices of simulated nodes: {len(changes.create)} slices are published, {len(remove)} removed")
-        resource_slices.apply_slices(client, resource_slices.SliceChanges(changes.create, remove), _send_all)
+        advertised_gpus.apply_slices(client, advertised_gpus.SliceChanges(changes.create, remove), _send_all)
     return bool(changes.create or remove)
 
 
@@ -131,11 +143,11 @@ def _add_gpus(client: Client, spec: NodePoolSpec, timeout: float, say: Say, chec
         raise InputError("fake_gpu_node_selector is set, but fake_gpu_gpus_per_node is 0: nothing would be added")
     # The product of a machine's GPUs must not name what is not there.
     product = run_labels.SIMULATED_PRODUCT + spec.shape.product
-    labels = node_status_gpus.gpu_node_labels(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
-    return node_status_gpus.present(client, spec.add_to, labels, spec.run_id, timeout, say, check)
+    labels = advertised_gpus.gpu_node_labels(spec.shape.gpus, product, spec.shape.gpu_memory_mib)
+    return advertised_gpus.add_gpus_to_node_status(client, spec.add_to, labels, spec.run_id, timeout, say, check)
 
 
-def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
+def await_fake_nodes_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: float, say: Say) -> None:
     """Wait until the nodes ``wanted`` are ready. Raises WaitTimeout naming some that are not.
 
     One list, then a watch: listing a thousand nodes repeatedly costs the API server more time than creating them.
@@ -146,7 +158,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
     while True:
         nodes, version = client.list(kind, label_selector=selector)
         waiting = set(wanted)
-        waiting -= {fake_node["metadata"]["name"] for fake_node in nodes if is_ready(fake_node)}
+        waiting -= {fake_node["metadata"]["name"] for fake_node in nodes if is_node_schedulable(fake_node)}
         left = deadline - time.monotonic()
         if waiting and left <= 0:
             raise WaitTimeout(
@@ -158,7 +170,7 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
         watch = WatchConnection(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
         try:
             for event in watch_events(watch):
-                if event["type"] != "BOOKMARK" and is_ready(event["object"]):
+                if event["type"] != "BOOKMARK" and is_node_schedulable(event["object"]):
                     waiting.discard(event["object"]["metadata"]["name"])
                 if not waiting:
                     return
@@ -171,14 +183,16 @@ def await_ready(client: Client, spec: NodePoolSpec, wanted: list[str], timeout: 
             watch.close()
 
 
-def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False) -> dict[str, Any]:
+def remove_fake_nodes(
+    client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: bool = False
+) -> dict[str, Any]:
     """Remove the nodes of a pool and the GPUs that belong to the run (without a run: to no run)."""
     spec.check()
-    operator = fake_gpu_operator.absent(client, spec.run_id, timeout, say, check)
-    freed = node_status_gpus.absent(client, spec.run_id, check, NODE_LABELS)
+    operator = fake_gpu_operator.remove_fake_gpu_operator(client, spec.run_id, timeout, say, check)
+    freed = advertised_gpus.remove_gpus_from_node_status(client, spec.run_id, check, NODE_LABELS)
     if freed:
         say(f"removing simulated GPUs from {formats.format_count(len(freed), 'node')}")
-    nodes = [fake_node for fake_node in list_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]
+    nodes = [fake_node for fake_node in list_nodes_of_pool(client, spec.pool) if owner_run_id(fake_node) == spec.run_id]
     mine = [fake_node["metadata"]["name"] for fake_node in nodes]
     published = _publish_devices(client, replace(spec, devices=False), [], say, check)
     if mine and not check:
@@ -186,7 +200,7 @@ def absent(client: Client, spec: NodePoolSpec, timeout: float, say: Say, check: 
         _delete_nodes_and_wait(client, mine, timeout)
     deleted = (
         []
-        if list_run(client, spec.run_id) and not check
+        if list_fake_nodes_of_run(client, spec.run_id) and not check
         else kwok_on_real_cluster.remove_kwok(client, spec.run_id, check)
     )
     result: dict[str, Any] = {

@@ -64,7 +64,7 @@ def check_fake_nodes_allowed(client: Client, permission: FakeNodePermission, run
                 " fake_gpu_real_cluster) allows it; the fake nodes are tainted then"
             )
     elif not permission.beside_workloads:
-        using = gpu_pods(client, run_id)
+        using = foreign_pods_with_gpus(client, run_id)
         if using:
             more = f" and {len(using) - 3} more" if len(using) > 3 else ""
             raise OwnershipError(
@@ -74,7 +74,7 @@ def check_fake_nodes_allowed(client: Client, permission: FakeNodePermission, run
             )
 
 
-def gpu_pods(client: Client, run_id: str = "") -> list[str]:
+def foreign_pods_with_gpus(client: Client, run_id: str = "") -> list[str]:
     """Return pods (namespace/name) with or waiting for a GPU, except on fake nodes and those of this run."""
     ours = client.list(client.kind("v1", "Node"), label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
     fake = {node["metadata"]["name"] for node in ours}
@@ -82,13 +82,13 @@ def gpu_pods(client: Client, run_id: str = "") -> list[str]:
     return sorted(
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for pod in pods
-        if wants_gpu(pod)
+        if requests_gpu(pod)
         and pod["spec"].get("nodeName") not in fake
         and not (run_id and label_value(pod, run_labels.RUN) == run_id)
     )
 
 
-def wants_gpu(pod: dict[str, Any]) -> bool:
+def requests_gpu(pod: dict[str, Any]) -> bool:
     """Return whether a container of a pod requests a GPU."""
     return any(
         name.startswith(GPUS) and str(amount) != "0"

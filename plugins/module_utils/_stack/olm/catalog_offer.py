@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 
 from .operator_specs import GLOBAL_NAMESPACE, OperatorSpec
@@ -52,7 +52,7 @@ def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]])
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
     csv = _csv_name_for_version(operator, channel, described)
-    if not is_of_major(csv, operator.major):
+    if not is_csv_of_major_version(csv, operator.major):
         raise InputError(
             f"operators: {operator.package}: channel {wanted} has {csv}, which is not version {operator.major};"
             f" catalog {names[0]} has the channels {', '.join(sorted(channels))}"
@@ -70,7 +70,7 @@ def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]])
     )
 
 
-def is_of_major(csv: str, major: str) -> bool:
+def is_csv_of_major_version(csv: str, major: str) -> bool:
     """Return whether the version in a ClusterServiceVersion's name has this major number; "" means any."""
     version = re.search(r"\.v?(\d+)\.\d+\.\d+", csv)
     return not major or version is None or version[1] == major

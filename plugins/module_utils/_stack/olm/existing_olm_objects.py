@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import operator_objects
-from .catalog_offer import CatalogOffer, choose_offer, is_of_major
+from .catalog_offer import CatalogOffer, choose_offer, is_csv_of_major_version
 from .operator_specs import OperatorSpec
 
 #: Copies of a ClusterServiceVersion, in the namespaces that its operator watches, carry this label.
@@ -45,7 +45,7 @@ class ExistingSubscription:
         return str(self.subscription["metadata"]["namespace"])
 
 
-def follow_olm(cache: WatchCache) -> None:
+def watch_olm_kinds(cache: WatchCache) -> None:
     """Watch OLM's kinds. Raises InputError if the cluster has no OLM."""
     try:
         for kind in ("Subscription", "InstallPlan", "CatalogSource"):
@@ -87,10 +87,12 @@ def existing_subscription(cache: WatchCache, operator: OperatorSpec, run_id: str
         places = ", ".join(each["metadata"]["namespace"] for each in subscriptions)
         raise OwnershipError(f"{operator.package} is already installed in {places}: set its namespace to one of these")
     chosen = next(iter(here or subscriptions), None)
-    return ExistingSubscription(chosen, operator_objects.is_ours(chosen, run_id)) if chosen else None
+    return ExistingSubscription(chosen, operator_objects.is_created_by_run(chosen, run_id)) if chosen else None
 
 
-def check_existing(operator: OperatorSpec, existing: ExistingSubscription, offer: CatalogOffer | None) -> None:
+def check_existing_operators(
+    operator: OperatorSpec, existing: ExistingSubscription, offer: CatalogOffer | None
+) -> None:
     """Raise OwnershipError if an existing operator does not match and would have to be changed."""
     if existing.ours:
         if existing.namespace != operator.namespace:
@@ -108,7 +110,7 @@ def check_existing(operator: OperatorSpec, existing: ExistingSubscription, offer
             f"{operator.package}: {whose} follows channel '{channel}', not '{operator.channel}': left unchanged"
         )
     installed = str(field_at_path(subscription, "status.installedCSV", ""))
-    if not is_of_major(installed, operator.major):
+    if not is_csv_of_major_version(installed, operator.major):
         raise OwnershipError(
             f"{operator.package}: {whose} has installed {installed}, not version {operator.major}: left unchanged"
         )
@@ -155,7 +157,7 @@ def _version_sort_key(csv: str) -> tuple[Any, ...] | None:
     return (*numbers, not before, before)
 
 
-def check_namespace(
+def operator_group_to_use(
     cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer | None, run_id: str
 ) -> dict[str, Any] | None:
     """Return the OperatorGroup to use, None if one must be created. Raises OwnershipError for a conflicting one."""
@@ -167,19 +169,23 @@ def check_namespace(
             f" ({names}): OLM requires"
             " exactly one. Remove the others, or choose another namespace"
         )
-    if groups and offer is not None and not operator_objects.group_fits(groups[0], operator, offer):
+    if (
+        groups
+        and offer is not None
+        and not operator_objects.group_selects_watched_namespaces(groups[0], operator, offer)
+    ):
         targets = field_at_path(groups[0], "spec.targetNamespaces") or ["all namespaces"]
         wanted = operator.namespace if offer.watches == "own" else "all namespaces"
         raise OwnershipError(
             f"{operator.package}: {format_object_title(groups[0])}"
-            f"{'' if operator_objects.is_ours(groups[0], run_id) else ', not created by this run,'} is for"
+            f"{'' if operator_objects.is_created_by_run(groups[0], run_id) else ', not created by this run,'} is for"
             f" {', '.join(targets)},"
             f" but the operator requires one for {wanted}. Choose another namespace, or remove it"
         )
     return groups[0] if groups else None
 
 
-def check_other_providers(cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer) -> None:
+def refuse_kinds_of_other_operators(cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer) -> None:
     """Raise OwnershipError if another operator provides the same kinds: both would reconcile the same objects."""
     for csv in cache.all("ClusterServiceVersion"):
         package = package_of_csv(cache, csv)
@@ -207,7 +213,7 @@ def package_of_csv(cache: WatchCache, csv: dict[str, Any]) -> str:
     return ""
 
 
-def check_catalog(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dict[str, Any] | None:
+def catalog_source_to_use(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dict[str, Any] | None:
     """Return the CatalogSource that the operator names, None if it must be created.
 
     Raises InputError if it does not exist, OwnershipError for a different one of that name.
@@ -226,8 +232,10 @@ def check_catalog(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dic
                 f"{suggest_similar_name(operator.catalog, names)}; there are {', '.join(names) or 'none'}"
             )
         return source
-    if source is not None and not operator_objects.is_ours(source, run_id):
-        other = operator_objects.differing_spec_fields(source, operator_objects.catalog_source(operator, run_id))
+    if source is not None and not operator_objects.is_created_by_run(source, run_id):
+        other = operator_objects.differing_spec_fields(
+            source, operator_objects.catalog_source_manifest(operator, run_id)
+        )
         if other:
             raise OwnershipError(
                 f"{operator.package}: {format_object_title(source)}, which this run did not create, has a different"

@@ -14,15 +14,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import diagnosis, existing_olm_objects
-from .installation import OperatorInstallation
+from . import existing_olm_objects, installation_diagnosis
+from .installation_state_machine import OperatorInstallation
 from .operator_objects import Say
 from .operator_specs import OperatorSpec
 
@@ -60,7 +60,7 @@ def install_operators(
     _check_secrets(operators, pull_secrets or {})
     began, diff = time.monotonic(), ObjectDiff()
     with WatchCache(client) as cache:
-        existing_olm_objects.follow_olm(cache)
+        existing_olm_objects.watch_olm_kinds(cache)
         installations = [_check_conflicts(client, cache, operator, run_id, say, operators) for operator in operators]
         for installation in installations:
             writer = installation.writer
@@ -106,16 +106,16 @@ def _check_conflicts(
     """Check one operator for conflicts with existing objects; return its installation, not started yet."""
     existing = existing_olm_objects.existing_subscription(cache, operator, run_id)
     if existing is None or existing.ours:
-        existing_olm_objects.check_catalog(cache, operator, run_id)
+        existing_olm_objects.catalog_source_to_use(cache, operator, run_id)
     offer = None
     if existing is None or existing.ours or operator.version:
         offer = existing_olm_objects.find_offer_in_catalog(client, cache, operator)
     if existing is not None:
-        existing_olm_objects.check_existing(operator, existing, offer)
+        existing_olm_objects.check_existing_operators(operator, existing, offer)
     else:
         if offer is not None:
-            existing_olm_objects.check_other_providers(cache, operator, offer)
-        existing_olm_objects.check_namespace(cache, operator, offer, run_id)
+            existing_olm_objects.refuse_kinds_of_other_operators(cache, operator, offer)
+        existing_olm_objects.operator_group_to_use(cache, operator, offer, run_id)
     return OperatorInstallation(
         client, cache, operator, run_id, say, {each.package for each in operators}, existing, offer
     )
@@ -172,7 +172,7 @@ def _raise_failures(
     for installation in installations:
         if installation.operator.package not in failures:
             continue
-        causes = diagnosis.failure_causes(client, cache, installation, step)
+        causes = installation_diagnosis.causes_of_failed_installation(client, cache, installation, step)
         lines.append(". ".join(cause.rstrip(". ") for cause in [failures[installation.operator.package], *causes]))
     kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
     text = "\n".join(lines) + kept

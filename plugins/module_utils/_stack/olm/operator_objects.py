@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -34,7 +34,7 @@ V1ALPHA1 = "operators.coreos.com/v1alpha1"
 V1 = "operators.coreos.com/v1"
 
 
-def is_ours(item: Mapping[str, Any], run_id: str) -> bool:
+def is_created_by_run(item: Mapping[str, Any], run_id: str) -> bool:
     """Return whether this run created an object."""
     return bool(run_id) and label_value(dict(item), run_labels.RUN) == run_id
 
@@ -50,7 +50,7 @@ def namespace_manifest(name: str, run_id: str, monitoring: bool = False) -> dict
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _object_metadata(name, "", run_id, labels)}
 
 
-def operator_group(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:
+def operator_group_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:
     """Return the OperatorGroup, which defines the namespaces that operators in a namespace watch."""
     targets = {"targetNamespaces": [operator.namespace]} if offer.watches == "own" else {}
     return {
@@ -61,7 +61,7 @@ def operator_group(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> 
     }
 
 
-def group_fits(group: Mapping[str, Any], operator: OperatorSpec, offer: CatalogOffer) -> bool:
+def group_selects_watched_namespaces(group: Mapping[str, Any], operator: OperatorSpec, offer: CatalogOffer) -> bool:
     """Return whether an OperatorGroup selects the namespaces that the operator must watch."""
     spec = group.get("spec") or {}
     if spec.get("selector"):
@@ -70,7 +70,7 @@ def group_fits(group: Mapping[str, Any], operator: OperatorSpec, offer: CatalogO
     return targets == [operator.namespace] if offer.watches == "own" else not targets
 
 
-def catalog_source(operator: OperatorSpec, run_id: str) -> dict[str, Any]:
+def catalog_source_manifest(operator: OperatorSpec, run_id: str) -> dict[str, Any]:
     """Return the CatalogSource of an operator with a catalog_image or catalog_address."""
     source: dict[str, Any] = {"sourceType": "grpc", "displayName": operator.catalog, "publisher": "perfscale.seatrial"}
     if operator.catalog_address:
@@ -79,7 +79,7 @@ def catalog_source(operator: OperatorSpec, run_id: str) -> dict[str, Any]:
         source["image"] = operator.catalog_image
         source["grpcPodConfig"] = {"securityContextConfig": "restricted"}
         if operator.catalog_pull_secret:
-            source["secrets"] = [secret_name(operator)]
+            source["secrets"] = [pull_secret_name(operator)]
     return {
         "apiVersion": V1ALPHA1,
         "kind": "CatalogSource",
@@ -88,18 +88,18 @@ def catalog_source(operator: OperatorSpec, run_id: str) -> dict[str, Any]:
     }
 
 
-def secret_name(operator: OperatorSpec) -> str:
+def pull_secret_name(operator: OperatorSpec) -> str:
     """Return the name of the pull secret for a catalog's image."""
     return operator.catalog_pull_secret.replace("_", "-").lower()
 
 
-def pull_secret(operator: OperatorSpec, content: str, run_id: str) -> dict[str, Any]:
+def pull_secret_manifest(operator: OperatorSpec, content: str, run_id: str) -> dict[str, Any]:
     """Return the pull secret for a catalog's image. content: a dockerconfigjson."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/dockerconfigjson",
-        "metadata": _object_metadata(secret_name(operator), operator.catalog_namespace, run_id),
+        "metadata": _object_metadata(pull_secret_name(operator), operator.catalog_namespace, run_id),
         "data": {".dockerconfigjson": base64.b64encode(content.encode()).decode()},
     }
 
@@ -108,7 +108,7 @@ def pull_secret(operator: OperatorSpec, content: str, run_id: str) -> dict[str, 
 CREATES = "perfscale.seatrial/operator-creates"
 
 
-def created_objects(subscription: Mapping[str, Any]) -> CreatedObjects:
+def objects_created_by_operator(subscription: Mapping[str, Any]) -> CreatedObjects:
     """Return what the operator of a Subscription creates itself, as recorded when it was installed."""
     text = (field_at_path(dict(subscription), "metadata.annotations") or {}).get(CREATES)
     return CreatedObjects(**parse_json(text)) if text else CreatedObjects()
@@ -175,7 +175,7 @@ class OperatorObjectWriter:
             self.create(namespace_manifest(name, self.run_id, monitoring))
         elif (
             monitoring
-            and is_ours(existing, self.run_id)
+            and is_created_by_run(existing, self.run_id)
             and not field_at_path(existing, "metadata.labels").get(MONITORING)
         ):
             self.patch(existing, {"metadata": {"labels": {MONITORING: "true"}}}, "monitoring of")
@@ -186,13 +186,13 @@ class OperatorObjectWriter:
 
         Raises OwnershipError for a different Secret of that name that this run did not create.
         """
-        wanted = pull_secret(self.operator, self.pull_secret, self.run_id)
+        wanted = pull_secret_manifest(self.operator, self.pull_secret, self.run_id)
         meta = wanted["metadata"]
         secret = self.client.get(self.client.kind("v1", "Secret"), meta["name"], meta["namespace"])
         if secret is None:
             self.create(wanted)
         elif secret.get("data") != wanted["data"]:
-            if not is_ours(secret, self.run_id):
+            if not is_created_by_run(secret, self.run_id):
                 raise OwnershipError(
                     f"{self.operator.package}: {format_object_title(secret)} was not created by this run"
                     " and has different content"
@@ -213,7 +213,7 @@ class OperatorObjectWriter:
         if existing is None:
             self.create(wanted)
         elif not contains_all_fields(existing, content):
-            if not is_ours(existing, self.run_id):
+            if not is_created_by_run(existing, self.run_id):
                 raise OwnershipError(
                     f"{self.operator.package}: {format_object_title(existing)} was not created by this run"
                     " and has different content"
@@ -233,7 +233,7 @@ class OperatorObjectWriter:
             kind = self.client.kind_of(manifest)
             meta = manifest["metadata"]
             made = self.client.get(kind, meta["name"], meta.get("namespace", "")) or manifest
-            if not is_ours(made, self.run_id):
+            if not is_created_by_run(made, self.run_id):
                 raise OwnershipError(
                     f"{format_object_title(made)} was just created by somebody else. Check it and try again"
                 ) from error

@@ -31,9 +31,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing_olm_objects
-from .deletion import DeletionResult, RecreatedObjects, delete_all, patch_labels
-from .operator_objects import V1ALPHA1, is_ours
-from .owned_subscriptions import CRD_KIND, OwnedSearch, OwnedSubscription, RemovalSpec, RunOwners, is_owned
+from .delete_and_await import DeletionResult, RecreatedObjects, delete_objects_and_wait, patch_labels
+from .operator_objects import V1ALPHA1, is_created_by_run
+from .owned_subscriptions import (
+    CRD_KIND,
+    OwnedSearch,
+    OwnedSubscription,
+    RemovalSpec,
+    RunOwners,
+    is_owned_by_another_object,
+)
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -65,9 +72,9 @@ class OperatorRemoval(OwnedSearch):
         for part in parts:
             # First those whose finalizers the controller of another operand removes, such as the queues of Kueue.
             self._delete(part.brought)
-            self._delete([operand for operand in part.operands if not is_owned(operand)])
+            self._delete([operand for operand in part.operands if not is_owned_by_another_object(operand)])
         # The garbage collector deletes these too, after their owners, but their definitions must wait for it.
-        self._delete([operand for part in parts for operand in part.operands if is_owned(operand)])
+        self._delete([operand for part in parts for operand in part.operands if is_owned_by_another_object(operand)])
         plans = [
             each
             for each in self.cache.all("InstallPlan")
@@ -106,7 +113,7 @@ class OperatorRemoval(OwnedSearch):
         return {"changed": changed, "removed": removed, "kept": self.kept, "finalizers": finalizers, "diff": diff}
 
     def _delete(self, objects: Sequence[dict[str, Any]]) -> None:
-        delete_all(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
+        delete_objects_and_wait(self.client, objects, self.deadline, self.done, self.say, self.spec.force_finalizers)
 
     def _subscriptions(self) -> list[dict[str, Any]]:
         """Return the current Subscriptions of everybody."""
@@ -122,10 +129,10 @@ class OperatorRemoval(OwnedSearch):
             ]
             for resource in [*part.csvs, *part.resources, *extras]:
                 # A label on what others own would call the webhooks of their operators, and has no use.
-                if not is_owned(resource):
+                if not is_owned_by_another_object(resource):
                     self._label(resource)
             if self.spec.crds:
-                mine = [crd for crd in part.crds if is_ours(crd, self.spec.run_id) or self._since(crd, part)]
+                mine = [crd for crd in part.crds if is_created_by_run(crd, self.spec.run_id) or self._since(crd, part)]
                 part.older = [crd for crd in part.crds if crd not in mine]
                 part.crds = mine
                 for crd in mine:
@@ -140,7 +147,7 @@ class OperatorRemoval(OwnedSearch):
         return namespaces
 
     def _label(self, resource: dict[str, Any]) -> None:
-        if not is_ours(resource, self.spec.run_id):
+        if not is_created_by_run(resource, self.spec.run_id):
             self._patch_run_label(resource, self.spec.run_id)
 
     def _patch_run_label(self, resource: dict[str, Any], value: str | None) -> None:
@@ -167,7 +174,7 @@ class OperatorRemoval(OwnedSearch):
                 # Last: without it, a further removal would not find what a killed one has left.
                 part.subscription,
             ]
-            self._hand_over([each for each in found if each is not None and is_ours(each, self.spec.run_id)])
+            self._hand_over([each for each in found if each is not None and is_created_by_run(each, self.spec.run_id)])
 
     def _hand_over(self, objects: Sequence[dict[str, Any]]) -> None:
         for each in objects:
@@ -188,16 +195,16 @@ class OperatorRemoval(OwnedSearch):
         ours = [
             each
             for each in [*self.cache.all("OperatorGroup"), *self.cache.all("CatalogSource")]
-            if is_ours(each, self.spec.run_id)
+            if is_created_by_run(each, self.spec.run_id)
         ]
         going = [each for each in ours if not _is_used(each, left)]
         if self.spec.hand_over:
-            others = [each for each in left if not is_ours(each, self.spec.run_id)]
+            others = [each for each in left if not is_created_by_run(each, self.spec.run_id)]
             staying = [each for each in ours if _is_used(each, others)]
             places = dict.fromkeys(each["metadata"]["namespace"] for each in staying)
             spaces = [self.cache.get("Namespace", "", name) for name in places]
             found = [*staying, *self._pull_secrets(staying), *(each for each in spaces if each is not None)]
-            self._hand_over([each for each in found if is_ours(each, self.spec.run_id)])
+            self._hand_over([each for each in found if is_created_by_run(each, self.spec.run_id)])
         self._delete(going)
         self._delete(self._pull_secrets(going))
         return [each for each in going if each["kind"] == "OperatorGroup"]
@@ -210,7 +217,7 @@ class OperatorRemoval(OwnedSearch):
             for each in catalogs
             for name in field_at_path(each, "spec.secrets", [])
         ]
-        return [each for each in secrets if each is not None and is_ours(each, self.spec.run_id)]
+        return [each for each in secrets if each is not None and is_created_by_run(each, self.spec.run_id)]
 
     def _provided(self) -> set[str]:
         """Return the names of the definitions that the operators that are left provide."""
@@ -286,7 +293,7 @@ class OperatorRemoval(OwnedSearch):
         return [
             namespace
             for namespace in self.cache.all("Namespace")
-            if is_ours(namespace, self.spec.run_id)
+            if is_created_by_run(namespace, self.spec.run_id)
             and namespace["metadata"]["name"] not in used
             and not self._is_handed_over(namespace)  # the watch may be late
             and (
@@ -322,7 +329,7 @@ class OperatorRemoval(OwnedSearch):
                 name in labels for name in OLM_LABELS[1:]
             )
             if subscribed or (
-                deletion_order.is_foreign(kind.kind, item, self.spec.run_id)
+                deletion_order.belongs_to_others(kind.kind, item, self.spec.run_id)
                 and not any(name in labels for name in OLM_LABELS)
             ):
                 others.append(item)
@@ -348,7 +355,7 @@ def remove_operators(client: Client, spec: RemovalSpec, say: Say, check: bool = 
     deletion_order.run_label_selector(spec.run_id)
     with WatchCache(client) as cache:
         try:
-            existing_olm_objects.follow_olm(cache)
+            existing_olm_objects.watch_olm_kinds(cache)
         except InputError:
             return {"changed": False, "removed": [], "kept": [], "finalizers": [], "diff": {"before": {}, "after": {}}}
         return OperatorRemoval(client, cache, spec, say).run(check)

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from .operator_objects import created_objects, is_ours
+from .operator_objects import is_created_by_run, objects_created_by_operator
 from .operator_specs import CreatedObjects
 
 CRD = "apiextensions.k8s.io/v1"
@@ -95,17 +95,19 @@ class OwnedSearch:
             name = field_at_path(each, "spec.name", "")
             if self.spec.packages and name not in self.spec.packages:
                 continue
-            if is_ours(each, self.spec.run_id):
+            if is_created_by_run(each, self.spec.run_id):
                 owned.append(self._part(each))
             else:
                 # Operands of this run, although somebody else installed the operator.
-                self.loose += [operand for operand in self._part(each).resources if is_ours(operand, self.spec.run_id)]
-            if self.spec.packages and not is_ours(each, self.spec.run_id):
+                self.loose += [
+                    operand for operand in self._part(each).resources if is_created_by_run(operand, self.spec.run_id)
+                ]
+            if self.spec.packages and not is_created_by_run(each, self.spec.run_id):
                 self.kept.append(f"{format_object_title(each)}: this run did not create it")
         return self._unused(owned)
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
-        part = OwnedSubscription(subscription, creates=created_objects(subscription))
+        part = OwnedSubscription(subscription, creates=objects_created_by_operator(subscription))
         names = {field_at_path(subscription, "status.installedCSV"), field_at_path(subscription, "status.currentCSV")}
         part.csvs = [
             each
@@ -141,7 +143,7 @@ class OwnedSearch:
 
     def _mine(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
         """Return whether a custom resource belongs to this run: labelled, or created later by its operator."""
-        if is_ours(resource, self.spec.run_id):
+        if is_created_by_run(resource, self.spec.run_id):
             return True
         named = any(
             resource["kind"] == each["kind"] and resource["metadata"]["name"] == each["name"]
@@ -171,7 +173,7 @@ class OwnedSearch:
                 item
                 for item in self.client.list(kind, each.get("namespace") or "", selector)[0]
                 if (not names or item["metadata"]["name"] in names)
-                and (is_ours(item, self.spec.run_id) or self._since(item, part))
+                and (is_created_by_run(item, self.spec.run_id) or self._since(item, part))
             ]
         return found
 
@@ -254,7 +256,7 @@ class RunOwners:
                 return False
             if owner is None:
                 return True
-        return is_ours(owner, self.run_id) or self.own(owner)
+        return is_created_by_run(owner, self.run_id) or self.own(owner)
 
     def _fetched(self, kind: ServedKind, reference: dict[str, Any], namespace: str) -> dict[str, Any] | None:
         """Return an owner, None if it is gone."""
@@ -262,6 +264,6 @@ class RunOwners:
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
 
 
-def is_owned(resource: dict[str, Any]) -> bool:
+def is_owned_by_another_object(resource: dict[str, Any]) -> bool:
     """Return whether another object owns this one, so that it is deleted after it."""
     return bool(field_at_path(resource, "metadata.ownerReferences"))

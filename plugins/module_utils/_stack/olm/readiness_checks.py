@@ -29,7 +29,7 @@ def contains_all_fields(actual: Any, wanted: Any) -> bool:
     return actual == wanted
 
 
-def is_meant(item: dict[str, Any], expected: ExpectedObjects) -> bool:
+def is_expected_object(item: dict[str, Any], expected: ExpectedObjects) -> bool:
     """Return whether an object is one of the expected ones."""
     meta = item["metadata"]
     if expected.namespace and meta.get("namespace") != expected.namespace:
@@ -39,7 +39,7 @@ def is_meant(item: dict[str, Any], expected: ExpectedObjects) -> bool:
     return all(label_value(item, name) == value for name, value in expected.labels.items())
 
 
-def is_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
+def is_object_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
     """Return whether an object is ready; for metrics always True, see served_metrics.py."""
     if ready.metrics:
         return True
@@ -78,7 +78,7 @@ def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
     return f" ({ready.field} is {field_at_path(item, ready.field, 'not set')}{wanted})"
 
 
-def missing_metrics(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
+def metrics_missing_in_pod(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
     """Return what a pod lacks, "" if it serves all metrics. A simulated pod is not queried and lacks nothing."""
     if label_value(pod, run_labels.SIMULATED):
         return ""

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.json_text import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
@@ -66,13 +66,13 @@ def stored_version(definition: Mapping[str, Any]) -> dict[str, Any]:
     return next((each for each in field_at_path(dict(definition), "spec.versions", []) if each.get("storage")), {})
 
 
-def known_components(version: Mapping[str, Any]) -> list[str]:
+def components_in_definition(version: Mapping[str, Any]) -> list[str]:
     """Return the components in a version of the definition of DataScienceCluster, [] if it lists none."""
     path = "schema.openAPIV3Schema.properties.spec.properties.components.properties"
     return sorted(field_at_path(dict(version), path, {}))
 
 
-def check_components(asked: Collection[str], there: Sequence[str]) -> None:
+def check_components_exist(asked: Collection[str], there: Sequence[str]) -> None:
     """Raise InputError for a component that the product does not have."""
     for name in asked:
         if there and name not in there:
@@ -82,7 +82,7 @@ def check_components(asked: Collection[str], there: Sequence[str]) -> None:
             )
 
 
-def exact_components(asked: Mapping[str, str], there: Sequence[str]) -> dict[str, Any]:
+def components_section_of_exactly(asked: Mapping[str, str], there: Sequence[str]) -> dict[str, Any]:
     """Return a section ``components`` in which the requested ones have their state and all others are Removed."""
     return {name: {"managementState": asked.get(name, REMOVED)} for name in sorted({*asked, *there})}
 
@@ -108,7 +108,7 @@ def spec_with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     return result
 
 
-def lacking_components(resource: Mapping[str, Any], asked: Mapping[str, str]) -> dict[str, str]:
+def components_in_other_state(resource: Mapping[str, Any], asked: Mapping[str, str]) -> dict[str, str]:
     """Return the requested components that have another state in a DataScienceCluster, with that state ("" if unset).
 
     A component that is requested as Removed and has no state is not lacking.
@@ -117,7 +117,7 @@ def lacking_components(resource: Mapping[str, Any], asked: Mapping[str, str]) ->
     return {name: state for name, state in states.items() if (state or REMOVED) != asked[name]}
 
 
-def check_adoption(
+def check_foreign_cluster_may_change(
     existing: dict[str, Any],
     lacking: Mapping[str, str],
     asked: Mapping[str, str],
@@ -149,30 +149,38 @@ def check_adoption(
         )
 
 
-def note_key(run_id: str) -> str:
+def added_components_annotation(run_id: str) -> str:
     """Return the annotation in which a run records what it added to a DataScienceCluster of somebody else."""
     return f"perfscale.seatrial/added-by-{run_id}"
 
 
 def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """Return the components that a run added, with the state that each had before."""
-    text = (field_at_path(dict(resource), "metadata.annotations") or {}).get(note_key(run_id)) or "{}"
+    text = (field_at_path(dict(resource), "metadata.annotations") or {}).get(
+        added_components_annotation(run_id)
+    ) or "{}"
     return dict(parse_json(text))
 
 
-def adding_patch(
+def patch_adding_components(
     lacking: Mapping[str, str], before: Mapping[str, str], run_id: str, asked: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the merge patch that gives components the requested states and records those from before."""
     components = {name: {"managementState": asked[name]} for name in lacking}
     note = json.dumps({**lacking, **before}, sort_keys=True)
-    return {"metadata": {"annotations": {note_key(run_id): note}}, "spec": {"components": components}}
+    return {
+        "metadata": {"annotations": {added_components_annotation(run_id): note}},
+        "spec": {"components": components},
+    }
 
 
-def removal_patch(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
+def patch_removing_components(added: Mapping[str, str], run_id: str) -> dict[str, Any]:
     """Return the merge patch that reverts adding()."""
     components = {name: {"managementState": state} if state else None for name, state in added.items()}
-    return {"metadata": {"annotations": {note_key(run_id): None}}, "spec": {"components": components}}
+    return {
+        "metadata": {"annotations": {added_components_annotation(run_id): None}},
+        "spec": {"components": components},
+    }
 
 
 def why_not_ready(resource: Mapping[str, Any], asked: Collection[str]) -> list[str]:

@@ -28,9 +28,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from ..olm import diagnosis
-from ..olm.deletion import DeletionResult, delete_all
-from ..olm.operator_objects import V1ALPHA1, is_ours
+from ..olm import installation_diagnosis
+from ..olm.delete_and_await import DeletionResult, delete_objects_and_wait
+from ..olm.operator_objects import V1ALPHA1, is_created_by_run
 from ..olm.owned_subscriptions import CRD
 from ..olm.readiness_checks import available_pods, contains_all_fields
 from . import component_states
@@ -111,10 +111,10 @@ class DataScience:
 
     def _mine(self, item: dict[str, Any]) -> bool:
         """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
-        if is_ours(item, self.wanted.run_id):
+        if is_created_by_run(item, self.wanted.run_id):
             return True
         return not label_value(item, run_labels.RUN) and any(
-            is_ours(subscription, self.wanted.run_id)
+            is_created_by_run(subscription, self.wanted.run_id)
             and field_at_path(subscription, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= subscription["metadata"]["creationTimestamp"]
             for subscription in self.cache.all("Subscription")
@@ -129,24 +129,26 @@ class DataScience:
     def present(self, check: bool) -> None:
         """Create or change the objects that do not match. Raises InputError, OwnershipError."""
         wanted = self.wanted
-        known = component_states.known_components(component_states.stored_version(self.definitions[DSC_NAME]))
-        component_states.check_components(self.asked, known)
+        known = component_states.components_in_definition(component_states.stored_version(self.definitions[DSC_NAME]))
+        component_states.check_components_exist(self.asked, known)
         self._initialisation(check)
         existing = self._one("DataScienceCluster")
         if existing is not None and not self._mine(existing):
-            lacking = component_states.lacking_components(existing, self.asked)
-            component_states.check_adoption(existing, lacking, self.asked, wanted.settings, wanted.adopt)
+            lacking = component_states.components_in_other_state(existing, self.asked)
+            component_states.check_foreign_cluster_may_change(
+                existing, lacking, self.asked, wanted.settings, wanted.adopt
+            )
             if lacking:
                 before = component_states.recorded_additions(existing, wanted.run_id)
-                patch = component_states.adding_patch(lacking, before, wanted.run_id, self.asked)
+                patch = component_states.patch_adding_components(lacking, before, wanted.run_id, self.asked)
                 self._patch(existing, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
         spec = component_states.spec_with_settings(
-            {"components": component_states.exact_components(self.asked, known)}, wanted.settings
+            {"components": component_states.components_section_of_exactly(self.asked, known)}, wanted.settings
         )
         if existing is None:
             self._create("DataScienceCluster", wanted.name, spec, check)
-        elif not contains_all_fields(existing.get("spec"), spec) or not is_ours(existing, wanted.run_id):
+        elif not contains_all_fields(existing.get("spec"), spec) or not is_created_by_run(existing, wanted.run_id):
             patch = {"metadata": {"labels": {run_labels.RUN: wanted.run_id}}, "spec": spec}
             self._patch(existing, patch, "changed", check)
 
@@ -218,8 +220,8 @@ class DataScience:
     def _why(self, bad: Sequence[str], step: StepDirectory) -> str:
         namespace = self._applications()
         pods, _version = self.client.list(self.client.kind("v1", "Pod"), namespace)
-        causes = diagnosis.workload_causes([], pods)
-        diagnosis.save_namespace(self.client, namespace, pods, step)
+        causes = installation_diagnosis.causes_in_deployments_and_pods([], pods)
+        installation_diagnosis.save_namespace_diagnostics(self.client, namespace, pods, step)
         kept = f" (objects, events and pod logs: {step.path}/artifacts)" if step.path is not None else ""
         return f"DataScienceCluster: not ready after {self.wanted.timeout:g} s: {'; '.join([*bad, *causes])}{kept}"
 
@@ -236,14 +238,14 @@ class DataScience:
                     continue
                 added = component_states.recorded_additions(existing, self.wanted.run_id)
                 if added:
-                    patch = component_states.removal_patch(added, self.wanted.run_id)
+                    patch = component_states.patch_removing_components(added, self.wanted.run_id)
                     self._patch(existing, patch, f"removed {', '.join(sorted(added))} from", check)
                 kept.append(f"{format_object_title(existing)}: this run did not create it")
         for resource in going:
             self.changes.append(f"removed {format_object_title(resource)}")
             self.diff.deleted(resource)
             if not check:
-                delete_all(self.client, [resource], self.deadline, DeletionResult(), self.say)
+                delete_objects_and_wait(self.client, [resource], self.deadline, DeletionResult(), self.say)
         return kept
 
     def _claim_namespaces(self, check: bool) -> None:

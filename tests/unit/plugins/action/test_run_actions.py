@@ -205,7 +205,7 @@ def test_a_folder_for_modules_that_cannot_be_created_is_replaced(
     (tmp_path / "file" / "tmp").rmdir()
     (tmp_path / "file").rmdir()
     (tmp_path / "file").touch()
-    assert action_base.why_unusable(str(tmp_path / "file" / "tmp"))
+    assert action_base.why_folder_is_unusable(str(tmp_path / "file" / "tmp"))
     assert remote_tmp(tmp_path, monkeypatch, {}, "ssh") is None
     assert remote_tmp(tmp_path, monkeypatch, {}) == str(action_base.constants.DEFAULT_LOCAL_TMP)
     with pytest.raises(InputError, match="-e ansible_remote_tmp="):

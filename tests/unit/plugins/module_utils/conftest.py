@@ -17,7 +17,7 @@ def mixed(tmp_path_factory):
     """(world, folder, table) of a point in which everything happens."""
     world = World(gap=(2, 3), outcomes=dict(FATES))
     folder = write_point(tmp_path_factory.mktemp("mixed") / "000", world)
-    return world, folder, timeline_builder.build_timeline(folder, RUN, "000")
+    return world, folder, timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def good(tmp_path_factory):
     """(world, folder, table) of a point in which all goes well."""
     world = World(count=8, rate=4)
     folder = write_point(tmp_path_factory.mktemp("good") / "000", world)
-    return world, folder, timeline_builder.build_timeline(folder, RUN, "000")
+    return world, folder, timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
 
 
 @pytest.fixture(scope="session")

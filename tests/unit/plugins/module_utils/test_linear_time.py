@@ -13,7 +13,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_commands
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import group_messages
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    group_messages,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_log
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import gpu_burn, image_preload
 
@@ -100,7 +102,7 @@ def test_a_text_of_others_is_searched_in_linear_time(part):
     scanner = SecretScanner({"one": "pass/word+7d1f", "two": "abc\ndef-ghi<&>"})
     scanner.in_text(text)
     scanner.masked(text)
-    installer_commands.first_cause(text)
+    installer_commands.first_cause_in_installer_log(text)
     group_messages([text])
     quads_records.read_tag(text)
     quads_records.without_tag(text)

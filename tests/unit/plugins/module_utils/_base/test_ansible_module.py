@@ -37,7 +37,7 @@ class EndingModule:
 
 def test_warnings_of_a_result_are_given_one_by_one() -> None:
     module = EndingModule()
-    ansible_module.run(module, lambda step: {"changed": True, "warnings": ["the first", "the second"]})
+    ansible_module.run_module_work(module, lambda step: {"changed": True, "warnings": ["the first", "the second"]})
     assert (module.warned, module.result) == (["the first", "the second"], {"changed": True})
 
 
@@ -58,7 +58,7 @@ def test_a_full_disk_is_one_sentence_and_another_error_has_its_place(error: Exce
         raise error
 
     with pytest.raises(Failed) as failed:
-        ansible_module.run(EndingModule(), work)
+        ansible_module.run_module_work(EndingModule(), work)
     assert failed.value.args[0]["msg"].startswith(message)
     assert failed.value.args[0]["error"] == type(error).__name__
 
@@ -68,7 +68,7 @@ def test_a_message_that_repeats_a_giant_value_is_shown_without_its_middle() -> N
         raise InputError(f"namespace: '{'a' * 30_000_000}' can't be the name of a namespace (set by -e)")
 
     with pytest.raises(Failed) as failed:
-        ansible_module.run(EndingModule(), work)
+        ansible_module.run_module_work(EndingModule(), work)
     message = failed.value.args[0]["msg"]
     assert message.startswith("namespace: 'aaa") and message.endswith("can't be the name of a namespace (set by -e)")
     assert len(message) < 5000

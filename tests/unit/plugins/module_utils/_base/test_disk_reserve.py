@@ -39,7 +39,7 @@ def test_a_full_disk_is_written_once_more(small_disk: Path) -> None:
     fill(small_disk)
     with pytest.raises(OSError, match="No space left"):
         (run_dir / "other").write_text("x" * 10_000)
-    assert run_directory.next_step(run_dir, "cleanup", "main").is_dir()
+    assert run_directory.create_next_step_directory(run_dir, "cleanup", "main").is_dir()
     files.replace_text(run_dir / "run.yml", "a: 2\n" + "# x\n" * 50_000)
     assert files.read_yaml(run_dir / "run.yml") == {"a": 2} and not (run_dir / disk_reserve.NAME).exists()
 

@@ -14,7 +14,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import (
     extra_vars_arguments,
-    extra_vars_text,
+    extra_vars_shell_text,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ HOSTILE = "a b  'c' \"d\" \\e\\n {{ 7 * 7 }} {% x %} {# y #} #f $HOME `id` ;&|*?
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), st.booleans())
 def test_a_shell_and_the_parser_of_ansible_change_no_value(text: str, template: bool) -> None:
     value = text + "{{" * template
-    option, words = shlex.split(extra_vars_text({"run_dir": value, "cluster_keep": False, "count": 3}))
+    option, words = shlex.split(extra_vars_shell_text({"run_dir": value, "cluster_keep": False, "count": 3}))
     loaded = DataLoader().load(words)
     assert option == "-e" and loaded == {"run_dir": value, "cluster_keep": False, "count": 3}
 
@@ -51,6 +51,6 @@ def test_ansible_playbook_receives_the_value_and_renders_nothing(shell: str, tmp
     ]
     (tmp_path / "play.yml").write_text(json.dumps(play))
     program = shlex.join([str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml")])
-    command = f"{program} {extra_vars_text({'run_dir': HOSTILE})}"
+    command = f"{program} {extra_vars_shell_text({'run_dir': HOSTILE})}"
     subprocess.run([shell, "-c", command], check=True, timeout=120, stdout=subprocess.DEVNULL)
     assert json.loads(out.read_text()) == [HOSTILE, HOSTILE + "/x"]

@@ -24,7 +24,7 @@ def test_a_document_of_a_terabyte_is_refused_unread(tmp_path: Path, read: Callab
         read(path)
 
 
-@pytest.mark.parametrize("read", [files.read_yaml, files.read_json, lambda path: list(files.read_lines(path))])
+@pytest.mark.parametrize("read", [files.read_yaml, files.read_json, lambda path: list(files.read_json_lines(path))])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_a_pipe_or_a_device_is_refused_and_not_waited_for(
     tmp_path: Path, read: Callable[[Path], Any], kind: str
@@ -42,7 +42,7 @@ def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(files, "MOST_LINE", 20)
     path = tmp_path / "ledger.jsonl"
     path.write_text(f"{{}}\n{json.dumps({'a': 'x' * 10})}\n")  # a line of 20 bytes with its end
-    assert [record.get("a") for record in files.read_lines(path)] == [None, "x" * 10]
+    assert [record.get("a") for record in files.read_json_lines(path)] == [None, "x" * 10]
     path.write_text(f"{{}}\n{json.dumps({'a': 'x' * 11})}\n")
     with pytest.raises(DataError, match="a line has more than 20 bytes"):
-        list(files.read_lines(path))
+        list(files.read_json_lines(path))

@@ -73,7 +73,7 @@ UNITS = ("s", "1/s", "%", "GPU h", "workloads", "bytes", "pods", "attempts", "")
     ],
 )  # fmt: skip
 def test_values_are_read(text, unit, amount):
-    assert formats.parse_value(text, unit) == pytest.approx(amount, rel=1e-12)
+    assert formats.parse_number_with_unit(text, unit) == pytest.approx(amount, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_values_are_read(text, unit, amount):
 )
 def test_a_value_that_is_none_or_of_another_unit_is_refused(text, unit, words):
     with pytest.raises(InputError) as error:
-        formats.parse_value(text, unit)
+        formats.parse_number_with_unit(text, unit)
     assert words in str(error.value)
 
 
 @given(st.floats(-1e12, 1e12), st.sampled_from(UNITS))
 def test_reading_a_value_is_the_inverse_of_writing_it(amount, unit):
-    read = formats.parse_value(formats.format_with_unit(amount, unit), unit)
+    read = formats.parse_number_with_unit(formats.format_with_unit(amount, unit), unit)
     size = abs(amount)
     digits = 0.005 if unit != "s" else 0.0  # number() writes two decimals below 1
     whole = 0.0 if unit != "s" else 30.0 if size >= 7199 else 0.5 if size >= 119 else 0.0
@@ -112,13 +112,13 @@ def test_reading_a_value_is_the_inverse_of_writing_it(amount, unit):
 
 @given(st.integers(-(10**14), 10**14), st.sampled_from([unit for unit in UNITS if unit != "s"]))
 def test_whole_numbers_come_back_exactly(amount, unit):
-    assert formats.parse_value(formats.format_with_unit(amount, unit), unit) == amount
+    assert formats.parse_number_with_unit(formats.format_with_unit(amount, unit), unit) == amount
 
 
 @given(st.text(max_size=12), st.sampled_from(UNITS))
 def test_any_text_is_a_finite_number_or_an_error(text, unit):
     try:
-        assert isfinite(formats.parse_value(text, unit))
+        assert isfinite(formats.parse_number_with_unit(text, unit))
     except InputError:
         pass
 

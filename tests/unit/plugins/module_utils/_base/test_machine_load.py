@@ -21,14 +21,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ma
 )
 def test_the_first_line_has_all_processors_together(tmp_path: Path, text: str, found: machine_load.Reading) -> None:
     (tmp_path / "stat").write_text(text, encoding="ascii")
-    assert machine_load.cpu_ticks(tmp_path / "stat") == found
+    assert machine_load.stolen_and_total_cpu_ticks(tmp_path / "stat") == found
 
 
 def test_where_the_system_does_not_say_nobody_knows(tmp_path: Path) -> None:
-    assert machine_load.cpu_ticks(tmp_path / "stat") is None
-    assert machine_load.steal_share(None, (1, 2)) is None and machine_load.steal_share((1, 2), None) is None
-    assert machine_load.steal_share((1, 2), (1, 2)) is None, "no time has passed"
+    assert machine_load.stolen_and_total_cpu_ticks(tmp_path / "stat") is None
+    assert machine_load.cpu_steal_share(None, (1, 2)) is None and machine_load.cpu_steal_share((1, 2), None) is None
+    assert machine_load.cpu_steal_share((1, 2), (1, 2)) is None, "no time has passed"
 
 
 def test_the_share_is_of_the_time_between_two_readings() -> None:
-    assert machine_load.steal_share((100, 1000), (130, 1200)) == 0.15
+    assert machine_load.cpu_steal_share((100, 1000), (130, 1200)) == 0.15

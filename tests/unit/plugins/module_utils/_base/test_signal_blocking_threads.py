@@ -120,7 +120,7 @@ def test_the_threads_that_read_from_a_build_take_none(tmp_path: Path, monkeypatc
     program.chmod(0o755)
     monkeypatch.setattr(go_toolchain, "PROGRESS_INTERVAL", 0.1)
     masks = new_threads(
-        lambda look: go_toolchain.run_go(
+        lambda look: go_toolchain.run_go_command(
             go_toolchain.Toolchain(str(program), (1,), {}), [], tmp_path, lambda _: look(), "x", 9
         )
     )

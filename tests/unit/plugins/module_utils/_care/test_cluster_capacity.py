@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
     count_node_gpus,
-    missing_capacity,
     node_objects_to_create,
     point_load,
+    why_capacity_is_missing,
 )
 
 GPU = "nvidia.com/gpu"
@@ -35,7 +35,7 @@ def plan(**given: Any) -> Any:
     ],
 )
 def test_what_can_never_run_is_named(given: dict[str, Any], nodes: list[dict[str, Any]], told: str) -> None:
-    found = missing_capacity(plan(**given), nodes)
+    found = why_capacity_is_missing(plan(**given), nodes)
     assert found.startswith(told) and bool(found) == bool(told)
 
 
@@ -43,4 +43,4 @@ def test_nodes_that_the_run_makes_count_as_there() -> None:
     entries = [{"count": 2, "allocatable": {GPU: 8, "cpu": 96}}, {"count": 4}]
     wanted = plan(gpus=16, requests={GPU: 8}, node_selector={"pool": "a"})
     nodes = node_objects_to_create(entries, wanted.selector)
-    assert (len(nodes), count_node_gpus(wanted, nodes), missing_capacity(wanted, nodes)) == (2, 16.0, "")
+    assert (len(nodes), count_node_gpus(wanted, nodes), why_capacity_is_missing(wanted, nodes)) == (2, 16.0, "")

@@ -122,7 +122,7 @@ def item(
     ],
 )
 def test_only_somebody_elses_object_keeps_a_namespace(kind: str, what: dict[str, Any], foreign: bool) -> None:
-    assert deletion_order.is_foreign(kind, what, RUN) is foreign
+    assert deletion_order.belongs_to_others(kind, what, RUN) is foreign
 
 
 def test_metadata_is_read_from_what_the_server_sends() -> None:
@@ -141,8 +141,8 @@ def test_metadata_is_read_from_what_the_server_sends() -> None:
     )
     assert found == deletion_order.LabelledObject(JOB, "ns", "a", "u", ("o",), ("f",), True)
     assert (
-        deletion_order.format_counts({}) == "nothing"
-        and deletion_order.format_counts(deletion_order.count_by_kind([found, one()])) == "1 PyTorchJob, 1 Pod"
+        deletion_order.format_counts_by_kind({}) == "nothing"
+        and deletion_order.format_counts_by_kind(deletion_order.count_by_kind([found, one()])) == "1 PyTorchJob, 1 Pod"
     )
 
 
@@ -151,6 +151,6 @@ def test_metadata_is_read_from_what_the_server_sends() -> None:
 )
 def test_what_olm_and_operators_wrote_is_nobody_elses(manager: str) -> None:
     copied = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}]}}
-    assert not deletion_order.is_foreign("ClusterServiceVersion", copied, "run-0001")
+    assert not deletion_order.belongs_to_others("ClusterServiceVersion", copied, "run-0001")
     by_hand = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}, {"manager": "kubectl-edit"}]}}
-    assert deletion_order.is_foreign("ClusterServiceVersion", by_hand, "run-0001")
+    assert deletion_order.belongs_to_others("ClusterServiceVersion", by_hand, "run-0001")

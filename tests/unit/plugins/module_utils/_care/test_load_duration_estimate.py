@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_esti
     PointLoad,
     estimate_by_scheduling,
     first_invalid_entry,
-    format_total,
+    format_total_estimate,
     most_in_a_second,
     point_load,
 )
@@ -112,7 +112,7 @@ def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
     plain, real = estimate_by_scheduling(plan, 0), estimate_by_scheduling(plan, 0, real=True)
     assert plain is not None and real is not None
     assert "film" not in plain.text() and real.text() == f"{plain.text()}, if they take as in a film"
-    assert format_total([real, real]).endswith(", if they take as in a film")
+    assert format_total_estimate([real, real]).endswith(", if they take as in a film")
 
 
 def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:

@@ -65,7 +65,7 @@ def test_a_secret_has_too_short_a_hash_to_confirm_a_guess() -> None:
 def test_a_comparison_needs_the_snapshot_before_the_run(tmp_path: Any) -> None:
     nobody: Any = None
     with pytest.raises(DataError, match="the run began without run_diff"):
-        object_snapshots.compare_after(nobody, str(tmp_path), "t1121-abcdef", 1)
+        object_snapshots.compare_with_snapshot_before(nobody, str(tmp_path), "t1121-abcdef", 1)
 
 
 def test_the_sentence_counts_the_objects_of_the_run() -> None:
@@ -73,7 +73,7 @@ def test_the_sentence_counts_the_objects_of_the_run() -> None:
     document = {"objects": 2, "left": [row, {**row, "ours": False}], "gone": [], "changed": []}
     assert object_snapshots.format_difference(document) == "2 objects after the run: 2 left (1 of the run)"
     assert object_snapshots.format_difference({**document, "left": []}) == "2 objects after the run: as before it"
-    files.check_schema(
+    files.validate_against_schema(
         "run_diff/1",
         {"schema": "run_diff/1", "run": "t1121-abcdef", "at": "2026-11-23T00:00:00Z", "unlisted": [], **document},
     )

@@ -75,7 +75,7 @@ def test_the_record_names_the_real_nodes_of_a_cluster_with_simulated_ones() -> N
     ).record()
     assert found["simulated"] is True and found["real_nodes"] == ["real-0"]
     cluster = {"provider": "rehearsal", "state": "acquired", "owned": True}
-    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
+    files.validate_against_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
     assert "3 nodes (2 simulated)" in describe_cluster.format_cluster_record({**cluster, **found}, ["sutest"])
     real = describe_cluster.ClusterIdentity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
     assert "real_nodes" not in real.record()
@@ -91,13 +91,13 @@ def test_the_record_has_the_operators_only_where_they_are_known() -> None:
     ).record()
     assert (known["cpus"], known["memory_gib"], known["operators"]) == (7.9, 62, {"nfd": "4.18.1"})
     cluster = {"provider": "existing", "state": "acquired", "owned": False, "simulated": False, "simulated_writers": []}
-    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
+    files.validate_against_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
     assert "operators" not in describe_cluster.ClusterIdentity("h", "v1").record()
 
 
 def test_nodes_without_allocatable_resources_count_as_nothing() -> None:
     strange = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many", "memory": "1500Mi"}}}
-    assert describe_cluster.node_totals([strange, {"metadata": {"name": "bare"}}]) == {
+    assert describe_cluster.allocatable_totals_of_nodes([strange, {"metadata": {"name": "bare"}}]) == {
         "count": 2, "cpus": 0.0, "memory_gib": 1, "gpus": 0, "gpu_products": {}
     }  # fmt: skip
 
@@ -155,4 +155,4 @@ def test_secrets_that_do_not_exist_are_named_and_their_content_is_not_read(tmp_p
         ScriptedServer(answer) as server,
         Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
     ):
-        assert describe_cluster.missing_secrets(client, names) == ["team-a/other", "none/token"]
+        assert describe_cluster.secrets_that_do_not_exist(client, names) == ["team-a/other", "none/token"]

@@ -30,22 +30,24 @@ users: [{{name: lab, user: {{token: t}}}}]
 def test_the_first_that_leads_to_the_cluster_of_the_run_is_taken(tmp_path: Path) -> None:
     known = {"kubeconfig": "/gone", "context": "", "api_host": HOST}
     paths = ["", "/gone", kubeconfig(tmp_path / "a", "another.example"), kubeconfig(tmp_path / "b")]
-    assert providers.usable_access(known, paths) == {"kubeconfig": str(tmp_path / "b"), "context": ""}
-    assert providers.usable_access(known, paths[:3]) is None
+    assert providers.first_usable_kubeconfig(known, paths) == {"kubeconfig": str(tmp_path / "b"), "context": ""}
+    assert providers.first_usable_kubeconfig(known, paths[:3]) is None
     with pytest.raises(InputError, match="leads to https://another.example.*run is at api.lab.example: nothing"):
-        providers.refuse_another(known, paths[2])
+        providers.refuse_other_cluster(known, paths[2])
 
 
 def test_a_context_that_the_new_file_does_not_have_is_not_insisted_on(tmp_path: Path) -> None:
     known = {"kubeconfig": "/gone", "context": "old", "api_host": HOST}
     path = kubeconfig(tmp_path / "a", context="new")
-    assert providers.usable_access(known, [path]) == {"kubeconfig": path, "context": ""}
-    assert providers.usable_access(known, [kubeconfig(tmp_path / "b", context="old")]) == {
+    assert providers.first_usable_kubeconfig(known, [path]) == {"kubeconfig": path, "context": ""}
+    assert providers.first_usable_kubeconfig(known, [kubeconfig(tmp_path / "b", context="old")]) == {
         "kubeconfig": str(tmp_path / "b"),
         "context": "old",
     }
 
 
 def test_a_path_is_gone_when_it_can_not_be_read(tmp_path: Path) -> None:
-    assert providers.is_unreadable(str(tmp_path / "none"))
-    assert not providers.is_unreadable(kubeconfig(tmp_path / "a")) and not providers.is_unreadable("in-cluster")
+    assert providers.is_kubeconfig_unreadable(str(tmp_path / "none"))
+    assert not providers.is_kubeconfig_unreadable(
+        kubeconfig(tmp_path / "a")
+    ) and not providers.is_kubeconfig_unreadable("in-cluster")

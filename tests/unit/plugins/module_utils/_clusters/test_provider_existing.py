@@ -75,13 +75,13 @@ def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None
     ],
 )
 def test_the_expected_host_may_be_written_in_any_usual_way(tmp_path: Path, expected: str) -> None:
-    providers.check_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+    providers.check_api_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 @pytest.mark.parametrize("expected", ["lab.example", "api.lab.example:443", "http://api.lab.example:6443", "api.lab"])
 def test_another_host_is_refused(tmp_path: Path, expected: str) -> None:
     with pytest.raises(InputError, match="cluster_expected_host is .* leads to https://"):
-        providers.check_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
+        providers.check_api_host(load_context_access(kubeconfig(tmp_path, "https://api.lab.example:6443")), expected)
 
 
 def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) -> None:
@@ -93,6 +93,8 @@ def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) 
         "cluster_expected_host": "api.lab.example",
     }
     with pytest.raises(InputError, match="cluster_expected_host is 'api.lab.example'"):
-        providers.check_existing(ClusterTarget(("sutest", "driver"), chosen), {})
-    found = providers.check_existing(ClusterTarget(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {})
+        providers.check_existing_cluster(ClusterTarget(("sutest", "driver"), chosen), {})
+    found = providers.check_existing_cluster(
+        ClusterTarget(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {}
+    )
     assert found == {"kubeconfig": str(path), "context": "", "api_host": "127.0.0.1:1"}

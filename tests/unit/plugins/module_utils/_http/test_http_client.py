@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_clie
     HttpClient,
     HttpClock,
     HttpPolicy,
-    limited_pages,
+    limit_number_of_pages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     MOST_REDIRECTS,
@@ -259,9 +259,9 @@ def test_a_question_has_twice_the_time_that_may_pass_without_data() -> None:
 
 
 def test_a_list_has_a_maximum_of_pages() -> None:
-    assert list(limited_pages("the list", range(3), most=3)) == [0, 1, 2]
+    assert list(limit_number_of_pages("the list", range(3), most=3)) == [0, 1, 2]
     with pytest.raises(AccessError, match="the list has more than 3 pages"):
-        list(limited_pages("the list of runs", iter(int, 1), most=3))
+        list(limit_number_of_pages("the list of runs", iter(int, 1), most=3))
 
 
 # Repeats

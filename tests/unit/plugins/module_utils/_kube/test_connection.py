@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     ApiServerConnection,
     Broken,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.http1_replies import ChunkedBodyDecoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
@@ -43,7 +43,7 @@ def test_what_is_no_chunk_is_an_error() -> None:
 
 def connect(server: ScriptedServer, folder: Path, timeout: float = 5.0) -> tuple[ApiServerConnection, bytes]:
     access = load_context_access(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
-    return ApiServerConnection(access, timeout), request_bytes(access, request_head(access, "GET", "/x"))
+    return ApiServerConnection(access, timeout), request_bytes(access, format_request_head(access, "GET", "/x"))
 
 
 def test_one_connection_serves_many_requests_and_carries_the_token(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import co
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     LineStream,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.tls import TlsStream
@@ -35,7 +35,7 @@ def chunked(parts: list[bytes]) -> bytes:
 
 def connect(server: ScriptedServer, folder: Path) -> tuple[LineStream, bytes]:
     access = load_context_access(server.kubeconfig(folder / "kubeconfig", {"token": "t"}))
-    return LineStream(access, 5.0), request_bytes(access, request_head(access, "GET", "/x"))
+    return LineStream(access, 5.0), request_bytes(access, format_request_head(access, "GET", "/x"))
 
 
 def test_a_stream_gives_whole_lines_with_growing_times_and_ends(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_an_endless_reply_is_broken_at_a_limit(tmp_path: Path, wire: bytes, mess
         access = load_context_access(server.kubeconfig(tmp_path / "kubeconfig", {"token": "t"}))
         held = connection.ApiServerConnection(access, 5.0)
         with pytest.raises(Broken, match=message):
-            held.exchange(request_bytes(access, request_head(access, "GET", "/x")))
+            held.exchange(request_bytes(access, format_request_head(access, "GET", "/x")))
         over.set()
 
 
@@ -246,5 +246,5 @@ def test_a_reply_that_trickles_is_broken_after_a_time(tmp_path: Path) -> None:
         access = load_context_access(server.kubeconfig(tmp_path / "kubeconfig", {"token": "t"}))
         held = connection.ApiServerConnection(access, 0.2)
         with pytest.raises(Broken, match="its reply was not complete after 0.2 s"):
-            held.exchange(request_bytes(access, request_head(access, "GET", "/x")))
+            held.exchange(request_bytes(access, format_request_head(access, "GET", "/x")))
         over.set()

@@ -10,10 +10,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import (
     format_rights,
-    missing_rights,
     name_for_subject,
     rbac_manifests,
-    required_rights,
+    rights_needed_in_phases,
+    rights_refused_by_server,
 )
 from scripted_server import ScriptedServer
 
@@ -26,7 +26,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def test_only_chosen_phases_count_and_each_right_stands_once() -> None:
-    found = required_rights(ENTRIES, ["cluster", "test"], {"mine": True})
+    found = rights_needed_in_phases(ENTRIES, ["cluster", "test"], {"mine": True})
     assert [(one.verb, one.what(), one.phase) for one in found] == [
         ("list", "nodes in the whole cluster", "cluster"),
         ("create", "jobs.batch in namespace mine", "test"),
@@ -37,30 +37,30 @@ def test_only_chosen_phases_count_and_each_right_stands_once() -> None:
 
 
 def test_in_a_namespace_that_is_not_there_yet_they_must_hold_everywhere() -> None:
-    found = required_rights(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
+    found = rights_needed_in_phases(ENTRIES, ["test"], {"mine": True, "made-by-the-run": False})
     assert {one.namespace for one in found} == {""}
 
 
 def test_a_namespace_that_is_there_is_looked_at_and_neither_made_nor_deleted() -> None:
     entry = {"phases": ["prepare"], "resources": ["namespaces"], "verbs": ["get", "create"], "scope": "cluster"}
-    assert format_rights(required_rights([entry], ["prepare"], {"mine": True})) == [
+    assert format_rights(rights_needed_in_phases([entry], ["prepare"], {"mine": True})) == [
         "get namespaces in namespace mine (phase prepare)"
     ]
-    assert format_rights(required_rights([entry], ["prepare"], {"mine": True, "new": False})) == [
+    assert format_rights(rights_needed_in_phases([entry], ["prepare"], {"mine": True, "new": False})) == [
         "create, get namespaces in the whole cluster (phase prepare)"
     ]
-    assert format_rights(required_rights([{**entry, "own": True}], ["prepare"], {"mine": True})) == [
+    assert format_rights(rights_needed_in_phases([{**entry, "own": True}], ["prepare"], {"mine": True})) == [
         "create, get namespaces in the whole cluster (phase prepare)"
     ], "the namespace of a load is another one"
 
 
 def test_a_right_in_a_namespace_that_is_not_the_runs_is_asked_there() -> None:
     entry = {"phases": ["cluster"], "resources": ["leases"], "verbs": ["list"], "namespace": "locks"}
-    assert [one.namespace for one in required_rights([entry], ["cluster"], {"mine": True})] == ["locks"]
+    assert [one.namespace for one in rights_needed_in_phases([entry], ["cluster"], {"mine": True})] == ["locks"]
 
 
 def test_the_least_rbac_has_these_rights_and_no_more() -> None:
-    found = rbac_manifests(required_rights(ENTRIES, ["cluster", "test"], {"mine": True}), "seatrial-run", "ada")
+    found = rbac_manifests(rights_needed_in_phases(ENTRIES, ["cluster", "test"], {"mine": True}), "seatrial-run", "ada")
     assert [(one["kind"], one["metadata"].get("namespace")) for one in found] == [
         ("ClusterRole", None),
         ("ClusterRoleBinding", None),
@@ -75,7 +75,7 @@ def test_the_least_rbac_has_these_rights_and_no_more() -> None:
 @pytest.mark.parametrize("entry", [{"phases": ["test"]}, {**ENTRIES[0], "verb": "x"}])
 def test_an_entry_that_is_none_is_refused(entry: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="requires phases, resources and verbs"):
-        required_rights([entry], ["test"], {})
+        rights_needed_in_phases([entry], ["test"], {})
 
 
 def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
         return 201, {"status": {"allowed": b'"delete"' not in asked.body}}
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        found = missing_rights(client, required_rights(ENTRIES, ["test"], {"mine": True}))
+        found = rights_refused_by_server(client, rights_needed_in_phases(ENTRIES, ["test"], {"mine": True}))
     assert format_rights(found) == ["delete jobs.batch in namespace mine (phase test)"]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_times, lease_lookup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lab_times import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lease_lookup, quads_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read_lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSelector
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import format_utc_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 from quads_simulator.state import rfc1123
@@ -90,20 +90,22 @@ def test_the_offset_is_found_from_starts_up_to_a_quarter_of_an_hour_after_the_re
     """``at`` is cut to the minute, and may have been noted by a clock that is a little ahead."""
     at = float((asked - seconds) + clocks_differ)
     pairs = [(rfc1123(asked + delay + zone), at) for delay in delays]
-    assert lab_times.offset_since(pairs) == zone
+    assert quads_records.utc_offset_from_request_times(pairs) == zone
 
 
 @given(ZONES, MOMENTS, st.integers(0, 400))
 def test_the_offset_is_found_from_an_answer_that_took_minutes(zone, now, took):
-    assert lab_times.server_utc_offset(rfc1123(now + zone), now + took) == zone
+    assert quads_records.server_utc_offset(rfc1123(now + zone), now + took) == zone
 
 
 @given(ZONES, MOMENTS)
 def test_a_moment_is_sent_and_read_in_the_zone_of_the_server(zone, moment):
-    assert lab_times.parse_server_time(rfc1123(moment + zone), zone) == moment
-    assert lab_times.format_server_local_time(moment, zone) == lab_times.format_server_local_time(moment + zone, 0.0)
+    assert quads_records.parse_server_time(rfc1123(moment + zone), zone) == moment
+    assert quads_records.format_server_local_time(moment, zone) == quads_records.format_server_local_time(
+        moment + zone, 0.0
+    )
 
 
 def test_without_a_start_there_is_no_offset():
-    assert lab_times.offset_since([]) is None
-    assert lab_times.offset_since([("no time", 0.0)]) is None
+    assert quads_records.utc_offset_from_request_times([]) is None
+    assert quads_records.utc_offset_from_request_times([("no time", 0.0)]) is None

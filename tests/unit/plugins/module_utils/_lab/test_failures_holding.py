@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, lab_times, quads_errors
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, quads_errors, quads_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
     release_assignment,
@@ -128,7 +128,7 @@ def test_an_inventory_of_the_clouds_earlier_tenant_is_refused(lab):
     one = lab.client()
     url = lab_inventory.inventory_url(one, "cloud02")
     with pytest.raises(quads_errors.InventoryStale, match="of another ticket than 4001"):
-        lab_inventory.read_published(one, url, got.lease.hosts, "4001")
+        lab_inventory.read_published_inventory(one, url, got.lease.hosts, "4001")
     with pytest.raises(WaitTimeout, match="not, or not yet, the inventory of this lease"):
         lab.wait("inventory")
     lab.simulator.config.inventory_period = 900
@@ -141,9 +141,9 @@ def test_an_inventory_without_our_hosts_is_refused_and_others_in_it_are_left_out
     one = lab.client()
     url = lab_inventory.inventory_url(one, "cloud02")
     with pytest.raises(quads_errors.InventoryStale, match="missing in it"):
-        lab_inventory.read_published(one, url, [*got.lease.hosts, NAMES[13]], "4000")
+        lab_inventory.read_published_inventory(one, url, [*got.lease.hosts, NAMES[13]], "4000")
     assert [
-        node.name for node in lab_inventory.read_published(one, url, got.lease.hosts[:1], "4000")
+        node.name for node in lab_inventory.read_published_inventory(one, url, got.lease.hosts[:1], "4000")
     ] == got.lease.hosts[:1]
 
 
@@ -280,7 +280,9 @@ def test_a_crashed_run_is_found_by_its_id_and_another_lease_is_not(new_lab):
 def _reap(lab, age: str = "12h", keep: tuple[str, ...] = (), dry: bool = False) -> list[int]:
     return [
         one.assignment_id
-        for one in terminate_old_leases(lab.client(), lab_times.parse_duration(age, "age"), keep, dry, lab.told.append)
+        for one in terminate_old_leases(
+            lab.client(), quads_records.parse_duration(age, "age"), keep, dry, lab.told.append
+        )
     ]
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_modules, lab_times, lease_lookup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import (
+    lease_lookup,
+    quads_module_actions,
+    quads_records,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import adopt_active_assignment
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read_lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
@@ -54,13 +58,13 @@ def test_the_end_of_an_adopted_lease_is_not_called_utc_while_the_zone_is_unknown
     view = adopt_active_assignment(one, "cloud02", LEASE).view()
     assert view["utc_offset_known"] is False
     assert view["expires_at"] and not view["expires_at"].endswith("Z")
-    summary = lab_modules._format_lease_summary(view)
+    summary = quads_module_actions._format_lease_summary(view)
     assert f"until {view['expires_at']} by the server's clock, whose time zone is unknown" in summary
     one.ahead = -300 * 60.0
     known = adopt_active_assignment(one, "cloud02", LEASE).view()
     assert known["expires_at"].endswith("Z")
-    assert f"until {known['expires_at']}:" in lab_modules._format_lease_summary(known)
-    assert lab_times.describe_end(None) == "None"
+    assert f"until {known['expires_at']}:" in quads_module_actions._format_lease_summary(known)
+    assert quads_records.describe_end_of_lease(None) == "None"
 
 
 @pytest.mark.parametrize("typed", ["t1121-abcdeg", "t1121-abcde", "1121-abcdef"])

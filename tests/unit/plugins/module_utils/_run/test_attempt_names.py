@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import counted_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import run_with_counted_attempts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ def test_point_999_is_read_before_point_1000(tmp_path):
         "999-10",
         "1000",
     ]
-    assert [point.number for point in counted_points(run_reader.read_run_directory(tmp_path)).points] == [
+    assert [point.number for point in run_with_counted_attempts(run_reader.read_run_directory(tmp_path)).points] == [
         "999-10",
         "1000",
     ]

@@ -26,9 +26,9 @@ def rewrite(path, change):
         change(document)
         files.write_yaml(path, document)
     else:
-        records = list(files.read_lines(path))
+        records = list(files.read_json_lines(path))
         change(records[0])
-        files.write_lines(path, records)
+        files.write_json_lines(path, records)
 
 
 FILES = ["run.yml", "points/000/point.yml", "points/000/plan.jsonl", "points/000/ledger.jsonl"]
@@ -65,12 +65,12 @@ def test_an_older_version_goes_through_its_migrations(top, name, monkeypatch):
 
     kind = (top / name).stem
     field = {"run": "project", "point": "status", "plan": "seed", "ledger": "pid"}[kind]
-    before = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_lines(path)))(top / name)
+    before = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_json_lines(path)))(top / name)
     rewrite(top / name, old)
     monkeypatch.setitem(schema_migration.MIGRATIONS, (kind, 0), new)
     (told,) = schema_migration.migrate_run_files(top)
     assert told.endswith(f"{kind}/0 migrated to {kind}/{schema_migration.current_schema_version(kind)}")
-    after = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_lines(path)))(top / name)
+    after = (files.read_yaml if name.endswith("yml") else lambda path: list(files.read_json_lines(path)))(top / name)
     assert after == before
 
 
@@ -95,7 +95,7 @@ def test_a_verdict_of_version_1_is_read_as_version_2():
     path = RUN_OF_VERSION_1 / "verdict.json"
     before = path.read_bytes()
     found = schema_migration.read_document_migrated(path, "verdict")
-    files.check_schema("verdict/2", found)
+    files.validate_against_schema("verdict/2", found)
     assert (found["verdict"], found["code"], found["exit_status"]) == ("regression", 4, 1)
     assert {one["check"]: one["result"] for one in found["checks"] if one["point"] in (None, "001")} == {
         "phases": "pass", "points": "pass", "objects": "outside", "generator": "pass", "KPIs": "not enough history"

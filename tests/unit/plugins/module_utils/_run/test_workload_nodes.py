@@ -13,7 +13,9 @@ PLAYED = "fake-gpu-0000"
 
 
 def built(folder, **world):
-    return timeline_builder.build_timeline(write_point(folder / "000", World(**world)), RUN, "000", real_nodes=[REAL])
+    return timeline_builder.build_timeline_of_workloads(
+        write_point(folder / "000", World(**world)), RUN, "000", real_nodes=[REAL]
+    )
 
 
 def simulated(table):
@@ -36,16 +38,16 @@ def test_workloads_on_simulated_nodes_are_simulated_where_a_real_node_stands_by(
 
 def test_without_a_real_node_the_files_are_as_ever(tmp_path):
     folder = write_point(tmp_path / "000", World(count=2, nodes=dict.fromkeys(range(2), PLAYED)))
-    table = timeline_builder.build_timeline(folder, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     timeline_table.write_jsonl_and_csv(table, folder)
-    assert not any("nodes" in one for one in files.read_lines(folder / "timeline.jsonl"))
+    assert not any("nodes" in one for one in files.read_json_lines(folder / "timeline.jsonl"))
     assert "pods_running" in simulated(table)
 
 
 def test_a_load_on_both_kinds_of_nodes_falls_into_two_parts(tmp_path):
     nodes = {0: REAL, 1: PLAYED, 2: REAL, 3: PLAYED}
     folder = write_point(tmp_path / "000", World(count=5, nodes=nodes, outcomes={4: "unsent"}))
-    table = timeline_builder.build_timeline(folder, RUN, "000", real_nodes=[REAL])
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000", real_nodes=[REAL])
     timeline_table.write_jsonl_and_csv(table, folder)
     table = timeline_table.read_timeline_jsonl(folder / "timeline.jsonl")
     real, others = timeline_views.split_real_simulated(table)
@@ -57,7 +59,9 @@ def test_a_load_on_both_kinds_of_nodes_falls_into_two_parts(tmp_path):
 
 def test_a_simulated_provisioner_stays_simulated_for_real_nodes(tmp_path):
     world = World(count=2, nodes={0: REAL, 1: PLAYED}, simulated_writers=("node", "controller"))
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", world), RUN, "000", real_nodes=[REAL])
+    table = timeline_builder.build_timeline_of_workloads(
+        write_point(tmp_path / "000", world), RUN, "000", real_nodes=[REAL]
+    )
     real, _others = timeline_views.split_real_simulated(table)
     assert {one["name"] for one in real.stages if one["writer"] == "controller"} <= simulated(real) < simulated(table)
 

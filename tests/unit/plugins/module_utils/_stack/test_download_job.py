@@ -9,7 +9,7 @@ import json
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import job_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import volume_job_manifests
 
 TOKEN = "hub-token-91c2"
 
@@ -22,7 +22,7 @@ def spec(**more: object) -> DownloadSpec:
 def test_a_token_is_in_the_secret_and_nowhere_else(token: str) -> None:
     made = {
         one["kind"]: one
-        for one in job_manifests(spec(credentials={"hub_token": token}).job(read_sources(["org/m@hf"], {})))
+        for one in volume_job_manifests(spec(credentials={"hub_token": token}).job(read_sources(["org/m@hf"], {})))
     }
     secret = made.pop("Secret", {})
     assert secret.get("stringData") == ({"hub_token": TOKEN} if token else None)
@@ -32,7 +32,7 @@ def test_a_token_is_in_the_secret_and_nowhere_else(token: str) -> None:
 
 
 def test_every_object_has_the_label_of_its_run_and_the_job_an_end() -> None:
-    made = job_manifests(spec(timeout=90.0, authority="PEM").job(read_sources(["org/m@hf"], {})))
+    made = volume_job_manifests(spec(timeout=90.0, authority="PEM").job(read_sources(["org/m@hf"], {})))
     assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "t1122-abcdef" for one in made)
     job = next(one for one in made if one["kind"] == "Job")
     assert job["spec"]["activeDeadlineSeconds"] == 90 + 30 and job["spec"]["backoffLimit"] == 0

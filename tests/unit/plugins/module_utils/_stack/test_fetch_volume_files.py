@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import fetch_volume_files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import Event, job_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import Event, volume_job_manifests
 
 SCRIPT = Path(__file__).parents[5] / "roles" / "storage" / "files" / "print_files.py"
 
@@ -66,7 +66,7 @@ def test_named_files_and_folders_of_the_point_arrive_with_their_content(volume: 
     found = volume.fetch(spec(tmp_path / "to", "*.json*", "checkpoint-*", "*.pt"))
     names = ["t1-001-0/checkpoint-10/adapter.bin", "t1-001-0/log.jsonl", "t1-001-1/empty.json"]
     assert [one["name"] for one in found["files"]] == names and found["changed"]
-    assert found["unmatched"] == ["*.pt"] and "no file is called *.pt" in fetch_volume_files.format_files(found)
+    assert found["unmatched"] == ["*.pt"] and "no file is called *.pt" in fetch_volume_files.format_fetched_files(found)
     for one in found["files"]:
         content = (volume.folder / one["name"]).read_bytes()
         assert (tmp_path / "to" / one["name"]).read_bytes() == content
@@ -78,7 +78,7 @@ def test_files_beyond_the_limit_are_listed_and_smaller_ones_after_them_fetched(v
     found = volume.fetch(spec(tmp_path / "to", "**/*", limit=100))
     assert found["left_out"] == [{"name": "t1-001-0/checkpoint-10/adapter.bin", "bytes": 128000}]
     assert [one["name"] for one in found["files"]] == ["t1-001-0/log.jsonl", "t1-001-1/empty.json"]
-    assert fetch_volume_files.format_files(found) == (
+    assert fetch_volume_files.format_fetched_files(found) == (
         "2 files, 0.0 MiB; 1 beyond the limit, first: t1-001-0/checkpoint-10/adapter.bin"
     )
 
@@ -119,21 +119,21 @@ def test_a_changed_file_and_a_name_outside_of_the_folder_are_errors(volume: Volu
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../other", "a/../../b", ""])
 def test_a_path_outside_of_the_folder_is_refused(pattern: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no path below the folder"):
-        fetch_volume_files.check_fetch(spec(tmp_path, pattern))
+        fetch_volume_files.check_fetch_spec(spec(tmp_path, pattern))
 
 
 def test_an_empty_script_is_refused_before_a_pod_is_created(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the script that prints the files is empty"):
-        fetch_volume_files.check_fetch(dataclasses.replace(spec(tmp_path, "*"), script=""))
+        fetch_volume_files.check_fetch_spec(dataclasses.replace(spec(tmp_path, "*"), script=""))
 
 
 def test_the_pod_cannot_write_to_the_volume(tmp_path: Path) -> None:
-    (job,) = [one for one in job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
+    (job,) = [one for one in volume_job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
     pod = job["spec"]["template"]["spec"]
     assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "output", "readOnly": True}
     assert pod["containers"][0]["volumeMounts"][0]["readOnly"] is True
 
 
 def test_files_are_fetched_from_a_node_on_which_trainings_have_all_processors(tmp_path: Path) -> None:
-    (job,) = [one for one in job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
+    (job,) = [one for one in volume_job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "0"

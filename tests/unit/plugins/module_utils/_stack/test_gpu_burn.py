@@ -75,7 +75,7 @@ def burnt(folder: Path, cluster: Cluster, image: str = "burn:1", timeout: float 
         ScriptedServer(cluster.answer) as server,
         Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client,
     ):
-        return gpu_burn.run(client, burn, lambda _text: None)
+        return gpu_burn.burn_in_all_gpus(client, burn, lambda _text: None)
 
 
 def test_each_gpu_has_a_result_and_nothing_is_left(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_each_gpu_has_a_result_and_nothing_is_left(tmp_path: Path) -> None:
     assert containers[0]["command"] == ["./gpu_burn", "30"]
     assert cluster.jobs == {}
     with pytest.raises(ProcessError, match="2 of 5 GPUs failed: a GPU 1: faulty; c GPU 1: missing"):
-        gpu_burn.check_results(found)
-    assert gpu_burn.format_summary(found, 30) == "4 GPUs burnt in for 30 s; 1 GPU simulated, without a burn-in"
+        gpu_burn.refuse_failed_gpus(found)
+    assert gpu_burn.format_burn_in_summary(found, 30) == "4 GPUs burnt in for 30 s; 1 GPU simulated, without a burn-in"
 
 
 def test_with_time_slicing_devices_are_counted_and_not_their_replicas(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_with_time_slicing_devices_are_counted_and_not_their_replicas(tmp_path: 
 def test_simulated_gpus_need_neither_image_nor_job(tmp_path: Path) -> None:
     cluster = Cluster([node("b", "2", product="simulated-A100")])
     found = burnt(tmp_path, cluster, image="")
-    gpu_burn.check_results(found)
+    gpu_burn.refuse_failed_gpus(found)
     assert cluster.created == []
-    assert gpu_burn.format_summary(found, 30) == "2 GPUs simulated, without a burn-in"
+    assert gpu_burn.format_burn_in_summary(found, 30) == "2 GPUs simulated, without a burn-in"
 
 
 @pytest.mark.parametrize(

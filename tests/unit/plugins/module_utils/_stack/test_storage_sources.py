@@ -79,13 +79,17 @@ def test_a_claim_lacks_what_was_asked_for_otherwise() -> None:
     held: dict[str, Any] = {
         "metadata": {"labels": labels, "annotations": {storage_volume.CONTENT: f'{{"{one.name}": {{'}}
     }
-    assert storage_volume.missing_sources(None, [one]) == storage_volume.missing_sources(held, [one]) == [one]
+    assert (
+        storage_volume.sources_missing_in_volume(None, [one])
+        == storage_volume.sources_missing_in_volume(held, [one])
+        == [one]
+    )
     held["metadata"]["annotations"][storage_volume.CONTENT] = json.dumps({one.name: record})
-    assert storage_volume.missing_sources(held, [one]) == []
-    assert storage_volume.missing_sources(held, [other]) == [other]
+    assert storage_volume.sources_missing_in_volume(held, [one]) == []
+    assert storage_volume.sources_missing_in_volume(held, [other]) == [other]
     # Somebody removed or changed the label: the record does not count.
     held["metadata"]["labels"] = {storage_volume.source_label_key(one.name): "cd" * 16}
-    assert storage_volume.missing_sources(held, [one]) == [one]
+    assert storage_volume.sources_missing_in_volume(held, [one]) == [one]
 
 
 @pytest.mark.parametrize("name", ["org/model", "a" * 200, "-x/.y-", "ä/b c"])

@@ -172,4 +172,4 @@ def test_none_of_fifty_interrupts_is_lost_on_a_busy_machine(tmp_path: Path, busy
 def test_outside_of_a_group_of_its_own_nothing_is_signalled() -> None:
     if os.getpgrp() == os.getpid():
         pytest.skip("this process leads its group")
-    module_actions.end_group()
+    module_actions.terminate_process_group()

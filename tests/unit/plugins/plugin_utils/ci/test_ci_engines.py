@@ -96,8 +96,8 @@ def test_every_engine_has_a_test_here() -> None:
 
 
 def test_a_detecting_value_must_be_the_one_of_the_file() -> None:
-    assert ci_engines.detect(ENGINES, {"GITHUB_ACTIONS": "false"}) == "terminal"
-    assert ci_engines.detect(ENGINES, {"JENKINS_URL": ""}) == "terminal"
+    assert ci_engines.detect_ci_engine(ENGINES, {"GITHUB_ACTIONS": "false"}) == "terminal"
+    assert ci_engines.detect_ci_engine(ENGINES, {"JENKINS_URL": ""}) == "terminal"
 
 
 def test_a_known_value_goes_before_the_environment() -> None:

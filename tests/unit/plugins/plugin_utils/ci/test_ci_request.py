@@ -38,7 +38,7 @@ VARIABLES = _presets()
 
 
 def presets_of(project: str) -> Mapping[str, Any]:
-    return preset_definitions.definitions_by_name(preset_definitions.presets_of_project(VARIABLES, project))
+    return preset_definitions.definitions_of_used_presets(preset_definitions.presets_of_project(VARIABLES, project))
 
 
 OFFER = CiOffer(

@@ -15,7 +15,9 @@ from xml.etree import ElementTree
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    VERDICTS,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import junit
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_run import PlaybookOutcome

@@ -19,7 +19,7 @@ VARIABLES: dict[str, Any] = {
     "nothing": None,
     "listed": [1, {"a": 2.5}],
     "json_text": '{"a": 1}',
-    "twice": ansible_core.as_template("{{ count * 2 }}"),
+    "twice": ansible_core.mark_as_template("{{ count * 2 }}"),
 }
 
 
@@ -54,15 +54,15 @@ def engine(ansible_plugins: None) -> Any:
     ],
 )
 def test_an_expression_keeps_its_type_under_each_version(engine: Any, text: str, value: Any) -> None:
-    found = engine.template(ansible_core.as_template(text))
+    found = engine.template(ansible_core.mark_as_template(text))
     assert found == value and isinstance(found, type(value))
 
 
 def test_a_template_that_cannot_be_rendered_raises_what_is_caught(engine: Any) -> None:
     with pytest.raises(ansible_core.TEMPLATE_ERRORS):
-        engine.template(ansible_core.as_template("{{ 'x' | no_such_filter }}"))
+        engine.template(ansible_core.mark_as_template("{{ 'x' | no_such_filter }}"))
     with pytest.raises(ansible_core.TEMPLATE_ERRORS):
-        engine.template(ansible_core.as_template("{{ nowhere }}"))
+        engine.template(ansible_core.mark_as_template("{{ nowhere }}"))
 
 
 def test_a_file_is_read_with_templates_and_the_origins_of_its_values(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_routed_module_is_found_by_its_name_and_not_by_that_of_its_action(acti
 def test_the_outcome_of_a_task_is_read_from_what_a_callback_gets() -> None:
     old = SimpleNamespace(_task="t", _result={"a": 1})
     new = SimpleNamespace(task="t", result={"a": 1}, exception="e")
-    assert ansible_core.task_outcome(old) == ("t", {"a": 1}, None)
-    assert ansible_core.task_outcome(new) == ("t", {"a": 1}, "e")
+    assert ansible_core.task_and_result_of_callback(old) == ("t", {"a": 1}, None)
+    assert ansible_core.task_and_result_of_callback(new) == ("t", {"a": 1}, "e")
 
 
 def test_arguments_are_encoded_as_a_module_reads_them() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session, run_record, settings_files
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_settings import SIGNATURE_FILES
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.verdict_setting_checks import SIGNATURE_FILES
 
 FAIL_ON = ["regression", "invalid", "error"]
 SESSION = {"started": "2026-11-21T05:00:00.000Z", "command": "ansible-playbook", "tags": [], "pid": 1, "began": 0.0}
@@ -84,11 +84,14 @@ def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
 def test_only_a_failing_verdict_fails_the_run() -> None:
     check = {"check": "every object ended", "result": "outside", "detail": "11 of 12"}
     assert (
-        close_session.verdict_failure({"verdict": "regression", "checks": [check]}, FAIL_ON)
+        close_session.why_verdict_fails_run({"verdict": "regression", "checks": [check]}, FAIL_ON)
         == "verdict regression: every object ended: 11 of 12"
     )
-    assert close_session.verdict_failure({"verdict": "pass", "checks": [{**check, "result": "pass"}]}, FAIL_ON) is None
-    assert close_session.verdict_failure({}, FAIL_ON) is None
+    assert (
+        close_session.why_verdict_fails_run({"verdict": "pass", "checks": [{**check, "result": "pass"}]}, FAIL_ON)
+        is None
+    )
+    assert close_session.why_verdict_fails_run({}, FAIL_ON) is None
 
 
 def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_later() -> None:
@@ -100,16 +103,20 @@ def test_a_run_whose_test_was_interrupted_has_not_passed_when_it_was_cleaned_up_
 
 def test_failures_of_earlier_sessions_stand_first_and_once() -> None:
     ran = {"test": {"status": "failed", "error": "first"}, "cleanup": {"status": "failed", "error": "second"}}
-    assert close_session.all_failures(record(phases=ran), ["second", "third"]) == ["first", "second", "third"]
+    assert close_session.failures_of_all_sessions(record(phases=ran), ["second", "third"]) == [
+        "first",
+        "second",
+        "third",
+    ]
 
 
 def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
     report = {"status": "passed", "started": "2026-11-21T05:01:00.000Z"}
     ran = record(phases={"report": report}, sessions=[{"started": "2026-11-21T05:00:00.000Z"}])
-    assert close_session.judged_now(ran)
+    assert close_session.wrote_verdict_in_last_session(ran)
     later = [*ran["sessions"], {"started": "2026-11-21T06:00:00.000Z"}]
-    assert not close_session.judged_now({**ran, "sessions": later}), "it gives back, or exports"
-    assert not close_session.judged_now({**ran, "phases": {}})
+    assert not close_session.wrote_verdict_in_last_session({**ran, "sessions": later}), "it gives back, or exports"
+    assert not close_session.wrote_verdict_in_last_session({**ran, "phases": {}})
 
 
 def test_ending_a_phase_gives_its_seconds() -> None:
@@ -125,7 +132,9 @@ def test_what_is_handed_on_to_later_jobs_is_no_setting_of_theirs(tmp_path: Path)
     figure = {"name": "ready_p50", "value": 1.5, "unit": "s", "simulated": True, "points": []}
     verdict = {"verdict": "pass", "checks": [], "headline": [figure]}
     files.replace_text(tmp_path / "verdict.json", json.dumps(verdict))
-    stats = close_session.workflow_stats(tmp_path, close_session.close_session(tmp_path, [], FAIL_ON, began=0.0))
+    stats = close_session.results_for_later_jobs(
+        tmp_path, close_session.close_session(tmp_path, [], FAIL_ON, began=0.0)
+    )
     assert (stats["seatrial_run_dir"], stats["seatrial_run_id"]) == (str(tmp_path), "t1-abcdef")
     assert (stats["seatrial_verdict"], stats["seatrial_status"], stats["seatrial_held"]) == ("pass", "passed", [])
     assert stats["seatrial_figures"] == {"ready_p50": {"value": 1.5, "unit": "s", "simulated": True}}

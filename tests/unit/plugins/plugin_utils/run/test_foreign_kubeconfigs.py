@@ -16,14 +16,14 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
     foreign_kubeconfigs,
     role_call_record,
     run_record,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 LOADER = DataLoader()
@@ -69,7 +69,7 @@ def own(tmp_path: Path, program: Path) -> Path:
     directory = Path(begin(tmp_path, ["all"], {})["run_dir"])
     run_record.update_record(directory, lambda record: record["sessions"][0].update(began=0.0))
     record = {"provider": "existing", "state": "acquired", "kubeconfig": str(program), "api_host": "127.0.0.1"}
-    run_cluster_records.update_host_records(directory, ["sutest", "driver"], record)
+    clusters_of_run.update_host_records(directory, ["sutest", "driver"], record)
     return directory
 
 
@@ -176,7 +176,7 @@ AGENT = {
 
 @pytest.mark.parametrize("tags", [GIVES_BACK, ["release"], ["prepare", "test"]])
 def test_a_cluster_that_only_a_received_run_names_is_not_released(tmp_path: Path, own: Path, tags: list[str]) -> None:
-    run_cluster_records.update_host_records(own, ["sutest", "driver"], {**AGENT, "kubeconfig": ""})
+    clusters_of_run.update_host_records(own, ["sutest", "driver"], {**AGENT, "kubeconfig": ""})
     received = Path(shutil.copytree(own, tmp_path / "received"))
     with pytest.raises(InputError, match=r"names the cluster 'lab', .* give -e .*cluster_name.*lab"):
         begin(tmp_path, tags, {"run_dir": str(received)})
@@ -193,7 +193,7 @@ def test_a_rehearsal_cluster_that_only_a_received_run_names_is_not_removed(
 ) -> None:
     for host, name in (("sutest", "mine"), ("worker-1", "mine-worker-1"), ("worker-12", "mine-worker-12")):
         record = {"provider": "rehearsal", "state": "acquired", "owned": True, "name": name, "kubeconfig": ""}
-        run_cluster_records.update_host_records(received, [host], record)
+        clusters_of_run.update_host_records(received, [host], record)
     extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
     with pytest.raises(
         InputError, match="'mine', .*'mine-worker-1', .*'mine-worker-12'.* give -e .*rehearsal_name.*mine"
@@ -294,13 +294,13 @@ def test_one_name_releases_both_clusters_of_a_moved_run_and_the_new_command_repe
     tmp_path: Path, own: Path
 ) -> None:
     for host, name in (("sutest", "lab"), ("driver", "lab-driver")):
-        run_cluster_records.update_host_records(own, [host], {**AGENT, "kubeconfig": "", "name": name})
+        clusters_of_run.update_host_records(own, [host], {**AGENT, "kubeconfig": "", "name": name})
     (own / "lease.yml").write_text("schema: lease/1\nlease_id: t1121-abcdef\nstate: held\n")
     moved = Path(shutil.move(own, tmp_path / "moved"))
     with pytest.raises(InputError, match="cluster 'lab', .*cluster 'lab-driver', .*lease 't1121-abcdef'") as refused:
         begin(tmp_path, GIVES_BACK, {"run_dir": str(moved)})
     named = {"cluster_name": "lab", "quads_lease_id": "t1121-abcdef"}
-    assert str(refused.value).endswith(extra_vars_arguments.extra_vars_text(named))
+    assert str(refused.value).endswith(extra_vars_arguments.extra_vars_shell_text(named))
     with pytest.raises(InputError, match="names the cluster 'lab'"):
         foreign_kubeconfigs.refuse_foreign_holdings(moved, {**named, "cluster_name": "lab-driver"})
     assert begin(tmp_path, GIVES_BACK, {"run_dir": str(moved), **named})["run_dir"] == str(moved)

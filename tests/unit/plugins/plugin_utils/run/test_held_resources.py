@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_resources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
@@ -22,7 +22,7 @@ FOREIGN = {"provider": "existing", "api_host": "api.lab.example", "owned": False
 
 
 def whats(folder: Path, **cluster: Any) -> list[str]:
-    run_cluster_records.update_host_records(folder, ["sutest", "driver"], cluster)
+    clusters_of_run.update_host_records(folder, ["sutest", "driver"], cluster)
     return [one["what"] for one in held_resources.resources_held(folder, SINCE)]
 
 
@@ -81,7 +81,7 @@ def test_monitoring_of_user_workloads_is_held_until_it_is_restored(tmp_path: Pat
 
 
 def test_what_ends_by_itself_says_who_ends_it(tmp_path: Path) -> None:
-    run_cluster_records.update_host_records(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
+    clusters_of_run.update_host_records(tmp_path, ["sutest"], {**OWN, "provider": "hive_pool"})
     assert held_resources.resources_held(tmp_path, SINCE)[0]["ends"] == "Hive takes it back"
 
 
@@ -89,13 +89,13 @@ KEEP = {"cluster_keep": True}
 
 
 def refuse(run_dir: Path, settings: dict, *tags: str) -> None:
-    held_resources.refuse_release(run_dir, settings, tags, "THE COMMAND")
+    held_resources.refuse_release_of_kept_cluster(run_dir, settings, tags, "THE COMMAND")
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     values = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acquired"}
-    run_cluster_records.update_host_records(
+    clusters_of_run.update_host_records(
         tmp_path, ["sutest", "driver"], {**values, "expires": "2026-11-23T04:00:00.000000Z"}
     )
     return tmp_path
@@ -110,7 +110,7 @@ def test_what_is_not_kept_not_asked_for_or_not_ours_is_not_refused(run_dir: Path
     refuse(run_dir, {"cluster_keep": False}, "cleanup", "release")
     refuse(run_dir, KEEP, "cleanup")
     for change in ({"state": "released"}, {"state": "acquired", "owned": False}):
-        run_cluster_records.update_host_records(run_dir, ["sutest", "driver"], change)
+        clusters_of_run.update_host_records(run_dir, ["sutest", "driver"], change)
         refuse(run_dir, KEEP, "release")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, run_record, terminal_output
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, ru
 def test_the_last_line_is_the_command_that_gives_back(
     watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
 ) -> None:
-    run_cluster_records.update_host_records(run_dir, ["sutest", "driver"], CLUSTER)
+    clusters_of_run.update_host_records(run_dir, ["sutest", "driver"], CLUSTER)
     watch.note(interrupted_run.OPENS, opened(run_dir))
     watch.end()
     assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
 LOADER = DataLoader()  # shared: it keeps the defaults of the roles that it has read
@@ -281,10 +281,10 @@ TRAP = "{{ lookup('ansible.builtin.pipe', 'touch %s; echo 3') }}"
 def poisoned(directory: Path, name: str, text: Any, *files: str) -> None:
     """Let a stranger write a value into files of a run."""
     for path in (directory / file for file in files):
-        document = setting_templates.load_yaml(path)
+        document = setting_templates.load_yaml_with_unsafe(path)
         values = document["layers"][-1]["values"] if file_is_request(path) else document
         values[name] = text
-        path.write_text(setting_templates.dump_yaml(document))
+        path.write_text(setting_templates.dump_yaml_with_unsafe(document))
 
 
 def file_is_request(path: Path) -> bool:
@@ -307,7 +307,7 @@ def test_a_template_that_only_the_run_directory_has_is_never_executed(
     later.begin()
     assert not proof.exists()
     for path in [directory / "settings.yml", directory / "points" / "001" / "settings.yml"]:
-        value = setting_templates.load_yaml(path)["fine_tuning_count"]
+        value = setting_templates.load_yaml_with_unsafe(path)["fine_tuning_count"]
         assert isinstance(value, int | setting_templates.UnsafeText) or tags == ["settings"], "Ansible would render it"
     if tags != ["settings"] and len(files) == 1:
         assert load(directory / "settings.yml")["fine_tuning_count"] == 3
@@ -355,9 +355,9 @@ def test_a_run_of_an_earlier_version_is_given_back_without_what_is_refused_now(
     tmp_path: Path, name: str, value: Any
 ) -> None:
     directory = opened(tmp_path)
-    document = setting_templates.load_yaml(directory / "request.yml")
+    document = setting_templates.load_yaml_with_unsafe(directory / "request.yml")
     next(layer for layer in document["layers"] if layer["kind"] == "extra")["values"][name] = value
-    request = setting_templates.dump_yaml(document)
+    request = setting_templates.dump_yaml_with_unsafe(document)
     (directory / "request.yml").write_text(request)
     for tags in (["cluster"], ["cleanup", "report"]):
         with pytest.raises(InputError):
@@ -465,11 +465,11 @@ def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: P
     directory = opened(tmp_path, extra={"fine_tuning_image": "no {{ template"})
     ended(directory, p001="passed")
     path = directory / "points" / "001" / "settings.yml"
-    before = setting_templates.load_yaml(path)
+    before = setting_templates.load_yaml_with_unsafe(path)
     limits = {"makespan": {"max": "2 min"}}
     extra = {"run_dir": str(directory), "results_limits": limits, "workload_max_lateness": 9, "fine_tuning_rate": 5}
     session(tmp_path, ["report"], extra).begin()
-    after = setting_templates.load_yaml(path)
+    after = setting_templates.load_yaml_with_unsafe(path)
     assert after == {**before, "results_limits": limits, "workload_max_lateness": 9.0}
     assert after["fine_tuning_rate"] != 5 and isinstance(after["fine_tuning_image"], setting_templates.UnsafeText)
     written = path.stat().st_mtime_ns

@@ -97,11 +97,11 @@ def test_a_further_attempt_has_its_record_and_the_settings_of_its_point(tmp_path
 def test_points_that_were_measured_neither_change_nor_go(tmp_path: Path) -> None:
     begin(tmp_path)
     end(tmp_path, "002", "passed")
-    point_attempts.refuse_changed(tmp_path, {"002": {"count": 2}, "003": {"count": 3}})
+    point_attempts.refuse_changed_points(tmp_path, {"002": {"count": 2}, "003": {"count": 3}})
     with pytest.raises(InputError, match="point 002 was measured with count=2, and now has count=3: a run keeps"):
-        point_attempts.refuse_changed(tmp_path, {"002": {"count": 3}})
+        point_attempts.refuse_changed_points(tmp_path, {"002": {"count": 3}})
     with pytest.raises(InputError, match="point 002 was measured with count=2, and the matrix lacks it now"):
-        point_attempts.refuse_changed(tmp_path, {"001": {"count": 1}})
+        point_attempts.refuse_changed_points(tmp_path, {"001": {"count": 1}})
     begin(tmp_path, {"001": {"count": 1}, "002": {"count": 2}, "006": {"count": 6}}, "2")
     assert of(tmp_path) == {"001": "planned", "002": "passed", "006": "planned"}
 

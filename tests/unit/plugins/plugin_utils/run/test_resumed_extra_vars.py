@@ -35,11 +35,11 @@ class Run:
 
     def begin(self, chosen: list[str]) -> None:
         session = {"started": f"2026-11-22T08:{len(self.record['sessions']):02d}:00Z"}
-        self.record["sessions"].append({**session, **resumed_extra_vars.earlier_holdings(self.record, chosen)})
+        self.record["sessions"].append({**session, **resumed_extra_vars.resources_held_before(self.record, chosen)})
 
     def end(self, *failures: str, held: tuple[dict[str, str], ...] = ()) -> None:
         self.record["held"] = list(held)
-        resumed_extra_vars.note_result(self.record, list(failures), self.folder)
+        resumed_extra_vars.record_whether_extra_vars_stay(self.record, list(failures), self.folder)
 
     def go_on(self, chosen: list[str] = WORKS, **extra: Any) -> list[str]:
         more = SettingsLayer("extra", "-e", extra)

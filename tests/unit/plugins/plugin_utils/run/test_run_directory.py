@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas import field_types
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas import schema_field_types
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_directory
 
 
 def test_a_run_id_fits_its_schema_and_begins_with_a_letter() -> None:
-    pattern = re.compile(field_types.RUN_ID["pattern"])
+    pattern = re.compile(schema_field_types.RUN_ID["pattern"])
     ids = {run_directory.new_id() for dummy in range(200)}
     assert len(ids) == 200
     assert all(pattern.match(one) and one[0].isalpha() for one in ids)
@@ -34,7 +34,7 @@ def test_a_directory_that_could_not_be_filled_is_not_there(tmp_path: Path) -> No
 
 def test_steps_are_numbered_and_two_callers_never_get_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        paths = list(pool.map(lambda _: run_directory.next_step(tmp_path, "role", "entry"), range(40)))
+        paths = list(pool.map(lambda _: run_directory.create_next_step_directory(tmp_path, "role", "entry"), range(40)))
     names = [f"{number:03d}__role__entry" for number in range(1, 41)]
     assert sorted(path.name for path in paths) == names
     assert sorted(path.name for path in tmp_path.iterdir()) == names, "nothing else stays"
@@ -42,7 +42,7 @@ def test_steps_are_numbered_and_two_callers_never_get_the_same(tmp_path: Path) -
 
 def test_a_number_that_another_caller_claims_or_has_used_is_left_out(tmp_path: Path) -> None:
     (tmp_path / ".step-001").touch()
-    assert run_directory.next_step(tmp_path, "role", "entry").name == "002__role__entry"
+    assert run_directory.create_next_step_directory(tmp_path, "role", "entry").name == "002__role__entry"
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_parent_that_can_not_be_made_is_one_clear_error(tmp_path: Path) -> Non
 
 def test_timings_are_summed_by_category(tmp_path: Path) -> None:
     for seconds in (1.5, 2.0):
-        step = StepDirectory(str(run_directory.next_step(tmp_path, "role", "entry")))
+        step = StepDirectory(str(run_directory.create_next_step_directory(tmp_path, "role", "entry")))
         step.timing("load", seconds)
         step.timing("wait", 1.0, "workloads")
     assert run_directory.sum_seconds_by_category(tmp_path, 0.0) == {"load": 3.5, "wait": 2.0}

@@ -36,7 +36,7 @@ def record(**more: Any) -> dict[str, Any]:
         "phases": {},
         "held": [],
         "clusters": {"sutest": CLUSTER, "driver": CLUSTER},
-        "split": close_session.time_split(90.0, {"cluster": 14.2, "load": 5.0}),
+        "split": close_session.seconds_by_category(90.0, {"cluster": 14.2, "load": 5.0}),
     } | more
 
 
@@ -45,7 +45,7 @@ def done(*names: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_split_sums_to_the_total() -> None:
-    parts = close_session.time_split(90.0, {"cluster": 14.2, "load": 5.0, "wait": 40.0})
+    parts = close_session.seconds_by_category(90.0, {"cluster": 14.2, "load": 5.0, "wait": 40.0})
     assert parts == {"cluster": 14.2, "load": 5.0, "wait": 40.0, "ansible": 30.8, "total": 90.0}
     assert (
         close_session.time_split_line(parts)
@@ -156,7 +156,7 @@ def test_the_page_on_which_points_are_compared_is_named(tmp_path: Path) -> None:
 
 
 def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> None:
-    text = close_session.last_words(["first", "second", "third"], tmp_path)
+    text = close_session.final_message_of_failed_run(["first", "second", "third"], tmp_path)
     assert text.startswith("first\n2 more in ")
 
 
@@ -179,7 +179,7 @@ def test_the_first_failure_comes_first_in_the_last_message(tmp_path: Path) -> No
     ],
 )
 def test_a_figure_is_written_as_people_read_it(figure: dict[str, Any], line: str) -> None:
-    assert line in close_session.figure_line(figure)
+    assert line in close_session.headline_figure_line(figure)
 
 
 def test_in_awx_the_template_that_gives_back_is_named(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     ResolvedSettings,
     SettingsError,
-    apply_changes,
+    apply_setting_changes,
     changes_of_layer,
-    changes_of_preset,
-    preset_names,
+    parse_preset_names,
+    setting_changes_of_preset,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +22,8 @@ BASE = {"a": {"x": 0, "y": 0}, "list": [{"key": "k"}], "limits": {"nvidia.com/gp
 
 
 def resolve(presets: dict, names: Sequence[str], overrides: dict) -> ResolvedSettings:
-    changes = [change for name in names for change in changes_of_preset(presets, name)]
-    return apply_changes(ResolvedSettings(dict(BASE)), [*changes, *changes_of_layer("overrides", overrides)])
+    changes = [change for name in names for change in setting_changes_of_preset(presets, name)]
+    return apply_setting_changes(ResolvedSettings(dict(BASE)), [*changes, *changes_of_layer("overrides", overrides)])
 
 
 def one(presets: dict, *names: str, overrides: dict | None = None) -> dict:
@@ -146,7 +146,7 @@ def test_two_spellings_of_a_key_are_one_path() -> None:
 
 @pytest.mark.parametrize("value", ["a,b", "a b", "a, b", ["a", "b"], ["a,b"], ("a", "b")])
 def test_preset_names_mean_the_same_however_they_are_given(value) -> None:
-    assert preset_names(value) == ["a", "b"]
+    assert parse_preset_names(value) == ["a", "b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a.x", "a.y", "list[0].key"]), st.integers()), max_size=8))

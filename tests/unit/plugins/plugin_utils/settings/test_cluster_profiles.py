@@ -20,10 +20,10 @@ def test_a_profile_matches_by_host_kind_or_node(key: str) -> None:
 
 
 def test_without_a_match_the_kinds_are_listed() -> None:
-    (line,) = preset_definitions.unmatched_profiles({"metl": "gpu"}, CLUSTER)
+    (line,) = preset_definitions.describe_unmatched_profiles({"metl": "gpu"}, CLUSTER)
     assert "its kind is metal (did you mean 'metal'?)" in line
     assert all(kind in line for kind in KINDS)
-    assert preset_definitions.unmatched_profiles({}, CLUSTER) == []
+    assert preset_definitions.describe_unmatched_profiles({}, CLUSTER) == []
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_without_a_match_the_kinds_are_listed() -> None:
 )
 def test_wrong_profiles_are_refused(profiles: Any, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        preset_definitions.check_profiles(profiles, {"gpu", "keep", "light"})
+        preset_definitions.check_cluster_profiles(profiles, {"gpu", "keep", "light"})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings, settings_catalogue
 
 KNOWN = settings_catalogue.load_catalogue(Path(__file__).parents[5])
@@ -35,22 +35,22 @@ def test_a_host_with_settings_of_its_own_has_its_own_cluster_in_declared_types()
 def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
     given = {"cluster_provider": "managed", "cluster_lifetime": "2h", "cluster_purpose": "a test"}
     [target] = cluster_settings.cluster_targets(KNOWN, given, HostVars(), {})
-    [record] = cluster_settings.initial_records([target], "t1121-abcdef")
+    [record] = cluster_settings.records_before_acquisition([target], "t1121-abcdef")
     taken, expires = (datetime.fromisoformat(record[name]) for name in ("taken", "expires"))
     assert (expires - taken).total_seconds() == 7200
     assert (record["name"], record["owner"], record["purpose"]) == ("t1121-abcdef", "t1121-abcdef", "a test")
-    described = cluster_settings.target_module_result(target, record, {"state": "acquired"})
+    described = cluster_settings.result_of_cluster_targets(target, record, {"state": "acquired"})
     assert described["acquired"] and {"acquire", "finish", "release"} <= set(described["steps"])
     [other] = cluster_settings.cluster_targets(KNOWN, {"cluster_lifetime": "soon"}, HostVars(), {})
     with pytest.raises(InputError, match="cluster_lifetime"):
-        cluster_settings.initial_records([other], "t1121-abcdef")
+        cluster_settings.records_before_acquisition([other], "t1121-abcdef")
 
 
 def test_the_standing_rehearsal_cluster_is_used_only_if_the_command_line_names_it() -> None:
     variables = {"rehearsal_name": "default", "cluster_provider": "rehearsal"}
     for extra, expected in (({}, None), ({"rehearsal_name": "default"}, "default")):
         assert (
-            cluster_settings.current_settings(KNOWN, variables, lambda one: one, extra).get("rehearsal_name")
+            cluster_settings.cluster_settings_of_play(KNOWN, variables, lambda one: one, extra).get("rehearsal_name")
             == expected
         )
 
@@ -75,12 +75,12 @@ def test_a_lost_kubeconfig_is_replaced_by_one_of_the_same_cluster(
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     record = {"provider": "existing", "state": "acquired", "kubeconfig": "/gone", "api_host": "api.lab.example"}
-    run_cluster_records.update_host_records(tmp_path, ["sutest", "driver"], record)
+    clusters_of_run.update_host_records(tmp_path, ["sutest", "driver"], record)
     warnings: list[str] = []
 
     def replace(extra: dict[str, str], **run: str) -> tuple[dict[str, dict[str, Any]], bool]:
-        given = cluster_settings.access_settings(run, extra, lambda one: one)
-        return run_cluster_records.replace_access(tmp_path, given, warnings.append)
+        given = cluster_settings.kubeconfig_settings_of_session(run, extra, lambda one: one)
+        return clusters_of_run.replace_recorded_access(tmp_path, given, warnings.append)
 
     assert replace({})[1] is False and "no longer exists (/gone)" in warnings[0]
     other, same = kubeconfig(tmp_path / "other", "else.example"), kubeconfig(tmp_path / "same", "api.lab.example")
@@ -92,9 +92,9 @@ def test_a_lost_kubeconfig_is_replaced_by_one_of_the_same_cluster(
 
 def test_a_lost_kubeconfig_of_a_hub_is_replaced(tmp_path: Path) -> None:
     data = {"hub": "/gone", "namespace": "pools"}
-    run_cluster_records.update_host_records(
+    clusters_of_run.update_host_records(
         tmp_path, ["sutest"], {"provider": "hive_pool", "state": "acquired", "provider_data": data}
     )
-    given = cluster_settings.access_settings({"cluster_hive_kubeconfig": "/hub"}, {}, lambda one: one)
-    clusters, changed = run_cluster_records.replace_access(tmp_path, given, lambda _text: None)
+    given = cluster_settings.kubeconfig_settings_of_session({"cluster_hive_kubeconfig": "/hub"}, {}, lambda one: one)
+    clusters, changed = clusters_of_run.replace_recorded_access(tmp_path, given, lambda _text: None)
     assert changed and clusters["sutest"]["provider_data"] == {"hub": "/hub", "namespace": "pools"}

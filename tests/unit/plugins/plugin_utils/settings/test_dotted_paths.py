@@ -47,18 +47,18 @@ def leaves(tree: Any, above: dotted_paths.Path = ()) -> Iterator[tuple[dotted_pa
     ],
 )
 def test_a_dotted_key_is_split_into_its_steps(text: str, steps: tuple) -> None:
-    assert dotted_paths.parse_path(text) == steps
+    assert dotted_paths.parse_dotted_path(text) == steps
 
 
 @pytest.mark.parametrize("text", ["", ".a", "a.", "a..b", "a[", "a[x]", "a[-1]", 'a["b"', "a]b", "a[0]b"])
 def test_what_is_no_dotted_key_is_refused_with_the_text(text: str) -> None:
     with pytest.raises(dotted_paths.PathError, match="dotted key"):
-        dotted_paths.parse_path(text)
+        dotted_paths.parse_dotted_path(text)
 
 
 @given(st.lists(names.filter(lambda name: True), min_size=1, max_size=4).map(tuple))
 def test_rendered_paths_parse_back_to_the_same_steps(steps: tuple) -> None:
-    assert dotted_paths.parse_path(dotted_paths.render(steps)) == steps
+    assert dotted_paths.parse_dotted_path(dotted_paths.format_dotted_path(steps)) == steps
 
 
 @given(trees.filter(lambda tree: isinstance(tree, dict) and tree))
@@ -99,5 +99,5 @@ def test_created_keys_keep_all_others(tree: dict, path: tuple) -> None:
 def test_a_key_is_never_created_and_the_message_says_what_is_there(path: str, message: str) -> None:
     tree = {"hyper": {"r": 4}, "list": [1], "nothing": None}
     with pytest.raises(dotted_paths.PathError) as caught:
-        dotted_paths.with_value_replaced(tree, dotted_paths.parse_path(path), 1)
+        dotted_paths.with_value_replaced(tree, dotted_paths.parse_dotted_path(path), 1)
     assert str(caught.value).startswith(message)

@@ -37,5 +37,5 @@ def trace(number: int, interval: float, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_requests_without_a_stated_number_have_a_bound(asked: dict[str, Any], why: str) -> None:
-    found = point_loads.why_heavy(asked)
+    found = point_loads.why_load_is_heavy(asked)
     assert re.search(why, found) if why else found == ""

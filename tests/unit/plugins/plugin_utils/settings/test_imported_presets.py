@@ -13,16 +13,16 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_yaml import parse_yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_presets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.topsail import write_topsail_presets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import storage_sources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    declared_checks,
+    checks_declared_by_roles,
     phase_preconditions,
     resolve_settings,
     setting_templates,
     settings_catalogue,
-    settings_context,
+    settings_from_ansible,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROOT = phase_preconditions.ROOT
 CATALOGUE = settings_catalogue.load_catalogue(ROOT)
-DEFAULTS = settings_context.role_defaults(DataLoader(), CATALOGUE)
+DEFAULTS = settings_from_ansible.role_defaults(DataLoader(), CATALOGUE)
 
 TESTS: dict[str, Any] = {
     "fine_tuning": {
@@ -175,8 +175,8 @@ ILAB: dict[str, Any] = {
 
 def translated(config: dict[str, Any], *wanted: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The presets as they are read from the written file, and those that were not imported."""
-    made = write_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
-    return load(write_presets.render_presets_file(made))[write_presets.VARIABLE], made.refused
+    made = write_topsail_presets.translate_wanted_presets(copy.deepcopy(config), wanted)
+    return load(write_topsail_presets.render_presets_file(made))[write_topsail_presets.VARIABLE], made.refused
 
 
 def load(text: str) -> Any:
@@ -186,7 +186,7 @@ def load(text: str) -> Any:
 
 def unmapped(config: dict[str, Any], name: str) -> list[str]:
     """What was not translated of one preset."""
-    return write_presets.translate_wanted_presets(config, [name]).presets[0].unmapped
+    return write_topsail_presets.translate_wanted_presets(config, [name]).presets[0].unmapped
 
 
 def changed(config: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -201,12 +201,12 @@ def changed(config: dict[str, Any], **sections: Any) -> dict[str, Any]:
 def points(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The settings of each point of an imported preset, in a run."""
     presets = translated(config, name)[0]
-    variables = {write_presets.VARIABLE: presets, "preset": next(iter(presets))}
-    request = settings_context.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    variables = {write_topsail_presets.VARIABLE: presets, "preset": next(iter(presets))}
+    request = settings_from_ansible.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     found = resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render)
-    checks = declared_checks.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
-    assert [declared_checks.first_refused(checks, one.settings, render) for one in found.measured] == [
+    checks = checks_declared_by_roles.read_checks(ROOT / "roles" / "fine_tuning" / "meta" / "checks.yml")
+    assert [checks_declared_by_roles.first_refused_setting(checks, one.settings, render) for one in found.measured] == [
         None for _one in found.measured
     ]
     return [one.settings for one in found.measured]
@@ -422,17 +422,17 @@ def test_a_preset_that_topsail_cannot_apply_is_reported_and_the_others_are_writt
 def test_the_file_is_written_once_and_not_in_check_mode(tmp_path: Path) -> None:
     source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
     source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
-    predicted = write_presets.write_presets_file(source, target, [], True)
+    predicted = write_topsail_presets.write_presets_file(source, target, [], True)
     assert predicted["changed"] and predicted["diff"]["before"] == "" and not target.exists()
     names = ["topsail_ilab", "topsail_nics", "topsail_many"]
-    assert write_presets.write_presets_file(source, target, [], False)["presets"] == names
+    assert write_topsail_presets.write_presets_file(source, target, [], False)["presets"] == names
     assert target.read_text(encoding="utf-8") == predicted["diff"]["after"]
-    again = write_presets.write_presets_file(source, target, [], False)
+    again = write_topsail_presets.write_presets_file(source, target, [], False)
     assert not again["changed"] and again["diff"]["before"] == again["diff"]["after"]
     with pytest.raises(InputError, match=r"src: there is no .*config.yml \(did you mean '.*config.yaml'\?\)"):
-        write_presets.write_presets_file(tmp_path / "config.yml", target, [], False)
+        write_topsail_presets.write_presets_file(tmp_path / "config.yml", target, [], False)
     with pytest.raises(InputError, match="there is no folder"):
-        write_presets.write_presets_file(source, tmp_path / "no" / "x.yml", [], False)
+        write_topsail_presets.write_presets_file(source, tmp_path / "no" / "x.yml", [], False)
 
 
 #: Machines that are added, operators of GPUs, a volume for the output, a script that rewrites the dataset.
@@ -560,7 +560,9 @@ MATRIX = {"tests.fine_tuning.matbenchmarking.enabled": True}
     ],
 )
 def test_one_odd_preset_is_refused_by_itself(keys: dict[str, Any], why: str) -> None:
-    made = write_presets.translate_wanted_presets(changed(GATING, ci_presets={"p": {"extends": ["fms"], **keys}}), [])
+    made = write_topsail_presets.translate_wanted_presets(
+        changed(GATING, ci_presets={"p": {"extends": ["fms"], **keys}}), []
+    )
     assert [one.name for one in made.presets] == ["topsail_fms", "topsail_full", "topsail_lora"]
     with pytest.raises(InputError, match=why):
         raise InputError(made.refused["p"])
@@ -569,10 +571,10 @@ def test_one_odd_preset_is_refused_by_itself(keys: dict[str, Any], why: str) -> 
 @pytest.mark.parametrize("name", [123, "überlast", "my preset", "x\nfine_tuning_presets: {}", "list of", ""])
 @pytest.mark.parametrize("entry", [{"extends": ["fms"]}, None, ["fms"], "fms", {"extends": None}])
 def test_an_odd_name_or_entry_is_refused_by_itself(name: Any, entry: Any) -> None:
-    made = write_presets.translate_wanted_presets(changed(GATING, ci_presets={name: entry, "twin": entry}), [])
+    made = write_topsail_presets.translate_wanted_presets(changed(GATING, ci_presets={name: entry, "twin": entry}), [])
     assert str(name) in made.refused and ("twin" in made.refused) == (entry != {"extends": ["fms"]})
-    text = write_presets.render_presets_file(made)
-    assert list(load(text)) == [write_presets.VARIABLE]
+    text = write_topsail_presets.render_presets_file(made)
+    assert list(load(text)) == [write_topsail_presets.VARIABLE]
 
 
 def test_no_text_of_the_configuration_becomes_a_template(tmp_path: Path) -> None:
@@ -585,10 +587,10 @@ def test_no_text_of_the_configuration_becomes_a_template(tmp_path: Path) -> None
     }
     source, target = tmp_path / "config.yaml", tmp_path / "out.yml"
     source.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    write_presets.write_presets_file(source, target, ["p"], False)
+    write_topsail_presets.write_presets_file(source, target, ["p"], False)
     loaded = DataLoader().load_from_file(str(target), unsafe=True, trusted_as_template=True)
     variables = {**loaded, "preset": "topsail_p"}
-    request = settings_context.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
+    request = settings_from_ansible.request_of_new_run("fine_tuning", variables, {}, DEFAULTS, CATALOGUE)
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
     found = [one.settings for one in resolve_settings.resolve_request(request, CATALOGUE, DEFAULTS, render).measured]
     assert [one["fine_tuning_model_name"].partition("@")[0] for one in found] == texts[:3]
@@ -643,9 +645,9 @@ def test_values_outside_of_presets_are_listed_and_presets_of_every_run_are_appli
             "variable_overrides": {f"{SETTINGS}.pod_count": 2, "matbench.api_token": "kanary-3"},
         },
     )
-    made = write_presets.translate_wanted_presets(config, ["fms"])
+    made = write_topsail_presets.translate_wanted_presets(config, ["fms"])
     assert made.presets[0].settings["fine_tuning_gpus"] == 3 and made.presets[0].settings["fine_tuning_pod_count"] == 2
-    text = write_presets.render_presets_file(made)
+    text = write_topsail_presets.render_presets_file(made)
     assert "rhods.catalog.tag = latest: " in text and "export_artifacts.enabled = False: " in text
     assert "ci_presets.to_apply = ['always']" in text and "ci_presets.variable_overrides = " in text
     assert "kanary" not in text and "'name': 'jo'" in text
@@ -681,30 +683,30 @@ def test_a_name_that_argparse_abbreviates_is_the_whole_one() -> None:
 def test_another_file_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "config.yaml").write_bytes(content)
     with pytest.raises(InputError, match=why):
-        write_presets.write_presets_file(tmp_path / "config.yaml", tmp_path / "out.yml", [], False)
+        write_topsail_presets.write_presets_file(tmp_path / "config.yaml", tmp_path / "out.yml", [], False)
     assert not (tmp_path / "out.yml").exists()
 
 
 def test_only_a_file_that_an_import_has_written_is_replaced(tmp_path: Path) -> None:
     source, target = tmp_path / "config.yaml", tmp_path / "topsail.yml"
     source.write_text(yaml.safe_dump(ILAB, sort_keys=False), encoding="utf-8")
-    for content in ("mine: 1\n", "", f"---\n{write_presets.HEADER}\nmine: 1\n"):
+    for content in ("mine: 1\n", "", f"---\n{write_topsail_presets.HEADER}\nmine: 1\n"):
         target.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match="was not written by an import"):
-            write_presets.write_presets_file(source, target, [], False)
+            write_topsail_presets.write_presets_file(source, target, [], False)
         assert target.read_text(encoding="utf-8") == content
     target.unlink()
-    write_presets.write_presets_file(source, target, [], False)
-    assert write_presets.write_presets_file(source, target, ["nics"], False)["presets"] == ["topsail_nics"]
+    write_topsail_presets.write_presets_file(source, target, [], False)
+    assert write_topsail_presets.write_presets_file(source, target, ["nics"], False)["presets"] == ["topsail_nics"]
     target.write_text(target.read_text(encoding="utf-8").replace("port-01", "port-99"), encoding="utf-8")
     with pytest.raises(InputError, match="or was edited since"):
-        write_presets.write_presets_file(source, target, [], False)
+        write_topsail_presets.write_presets_file(source, target, [], False)
     with pytest.raises(InputError, match="end with .yml or .yaml"):
-        write_presets.write_presets_file(source, tmp_path / "topsail.txt", [], False)
+        write_topsail_presets.write_presets_file(source, tmp_path / "topsail.txt", [], False)
     with pytest.raises(InputError, match="cannot be written"):
-        write_presets.write_presets_file(source, Path("/proc/topsail.yml"), [], False)
+        write_topsail_presets.write_presets_file(source, Path("/proc/topsail.yml"), [], False)
     with pytest.raises(InputError, match="is a folder"):
-        write_presets.write_presets_file(tmp_path, target, [], False)
+        write_topsail_presets.write_presets_file(tmp_path, target, [], False)
 
 
 ODD = st.recursive(
@@ -717,7 +719,7 @@ ODD = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | st.integers(), inner, max_size=3),
     max_leaves=6,
 )
-LEAVES = write_presets.topsail_configuration.leaf_values(MACHINES)
+LEAVES = write_topsail_presets.topsail_configuration.leaf_values(MACHINES)
 KEYS = [key for key, _value in LEAVES if not key.startswith("ci_presets")]
 
 
@@ -725,9 +727,9 @@ KEYS = [key for key, _value in LEAVES if not key.startswith("ci_presets")]
 @given(st.sampled_from([*KEYS, "tests.fine_tuning", SETTINGS, "clusters.sutest", "fine_tuning.sources"]), ODD)
 def test_any_value_of_any_key_is_translated_or_refused_by_itself(key: str, value: Any) -> None:
     config = changed(MACHINES, ci_presets={"odd": {"extends": ["gpu"], key: value}})
-    made = write_presets.translate_wanted_presets(config, [])
+    made = write_topsail_presets.translate_wanted_presets(config, [])
     assert {"topsail_gpu", "topsail_spot"} <= {one.name for one in made.presets}
     assert ("odd" in made.refused) != ("topsail_odd" in {one.name for one in made.presets})
-    loaded = load(write_presets.render_presets_file(made))
-    assert list(loaded) == [write_presets.VARIABLE]
-    assert loaded[write_presets.VARIABLE].keys() == {one.name for one in made.presets}
+    loaded = load(write_topsail_presets.render_presets_file(made))
+    assert list(loaded) == [write_topsail_presets.VARIABLE]
+    assert loaded[write_topsail_presets.VARIABLE].keys() == {one.name for one in made.presets}

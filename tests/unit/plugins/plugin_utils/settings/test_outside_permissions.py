@@ -35,11 +35,11 @@ def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> 
     for path in (ROOT / "roles").glob("*/meta/outside.yml"):
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert set(declared) <= {"settings", "presets", "effects"}
-        listed = [str(dotted_paths.parse_path(key)[0]) for key in declared.get("settings") or []]
+        listed = [str(dotted_paths.parse_dotted_path(key)[0]) for key in declared.get("settings") or []]
         of_presets, effects = set(declared.get("presets") or []), set(declared.get("effects") or {})
         assert of_presets | effects <= set(CATALOGUE.settings)
         assert not effects & (of_presets | set(listed))
-    roots = [str(dotted_paths.parse_path(key)[0]) for key in OUTSIDE.patterns]
+    roots = [str(dotted_paths.parse_dotted_path(key)[0]) for key in OUTSIDE.patterns]
     assert set(roots) <= {*CATALOGUE.settings, *RESERVED}
     assert [name for name in roots if outside_permissions.why_never_permitted(name, CATALOGUE)] == []
     assert not {"matrix", "matrix_skip_if", "matrix_points", "bisect"} & set(roots)
@@ -163,7 +163,11 @@ def test_a_text_that_passes_is_one_word(text: str) -> None:
     assert text.isascii() and not set(text) & set("{}%#$`;&|<>()[]'\"\\/~!@*?:, \t\r\n\0") and text[0] not in "-."
 
 
-@given(st.sampled_from(sorted(set(CATALOGUE.settings) - {dotted_paths.parse_path(key)[0] for key in OUTSIDE.patterns})))
+@given(
+    st.sampled_from(
+        sorted(set(CATALOGUE.settings) - {dotted_paths.parse_dotted_path(key)[0] for key in OUTSIDE.patterns})
+    )
+)
 def test_every_setting_that_no_declaration_names_is_refused(name: str) -> None:
     assert "can't be set from outside" in refusal(name)
 

@@ -16,9 +16,9 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import providers, run_cluster_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run, providers
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    declared_checks,
+    checks_declared_by_roles,
     phase_preconditions,
     resolve_settings,
     setting_templates,
@@ -59,7 +59,7 @@ def test_the_remedy_names_the_phases_that_are_missing() -> None:
     ],
 )
 def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path: Path) -> None:
-    run_cluster_records.update_host_records(
+    clusters_of_run.update_host_records(
         tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": state, "failure": "no quota"}
     )
     with pytest.raises(InputError, match=f"phase test needs a cluster, and {why}"):
@@ -69,16 +69,14 @@ def test_a_run_without_its_cluster_is_not_tested(state: str, why: str, tmp_path:
 
 
 def test_a_run_with_its_cluster_goes_on(tmp_path: Path) -> None:
-    run_cluster_records.update_host_records(
-        tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"}
-    )
+    clusters_of_run.update_host_records(tmp_path, ["sutest", "driver"], {"provider": "rehearsal", "state": "acquired"})
     check(["test"], tmp_path)
 
 
 @pytest.mark.parametrize("state", ["acquired", "acquiring", "failed", "released"])
 def test_a_run_is_not_continued_on_another_cluster(state: str, tmp_path: Path) -> None:
     used = {"provider": "rehearsal", "name": "mine", "state": state}
-    run_cluster_records.update_host_records(tmp_path, ["sutest", "driver"], used)
+    clusters_of_run.update_host_records(tmp_path, ["sutest", "driver"], used)
     for phases in (PHASES, ["cluster", "prepare", "test"]):
         with pytest.raises(InputError, match="gives cluster 'other', and this run used rehearsal cluster 'mine'"):
             check(phases, tmp_path, rehearsal_name="other")
@@ -431,8 +429,10 @@ def test_the_settings_of_a_lease_are_checked_only_for_a_lease(
 def test_a_lease_that_no_server_can_grant_is_refused_by_the_names_of_its_settings(
     given: dict[str, object], error: str
 ) -> None:
-    checks = declared_checks.read_checks(phase_preconditions.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml")
+    checks = checks_declared_by_roles.read_checks(
+        phase_preconditions.ROOT / "roles" / "quads_lease" / "meta" / "checks.yml"
+    )
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
-    found = declared_checks.first_refused(checks, {**DEFAULTS, **given}, render)
+    found = checks_declared_by_roles.first_refused_setting(checks, {**DEFAULTS, **given}, render)
     assert (found is None) == (not error)
     assert found is None or re.search(error, found[1])

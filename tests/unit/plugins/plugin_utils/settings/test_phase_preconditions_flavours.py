@@ -103,7 +103,7 @@ def test_several_models_at_once_are_accepted_and_their_jobs_counted() -> None:
     found = preflight(PHASES, storage_registries={"lab": "s3://x/"}, matrix={"fine_tuning_models": models})
     found.check(None)
     role = phase_preconditions.ROOT / "roles" / "fine_tuning"
-    said = point_loads.load_durations(role, found.found.measured, found.render)
+    said = point_loads.describe_loads_of_points(role, found.found.measured, found.render)
     assert [said[name].split(" in ")[0] for name in ("001", "002", "003")] == [
         "1 workload",
         "1 workload",

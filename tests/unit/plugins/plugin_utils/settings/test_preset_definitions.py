@@ -12,7 +12,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     preset_definitions,
     settings_catalogue,
-    settings_context,
+    settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 
@@ -23,7 +23,7 @@ SHIPPED = {"fine_tuning_presets": {"light": {"description": "All phases", "fine_
 
 def request(presets: dict[Any, Any], asked: str, **more: Any) -> Any:
     variables = {**SHIPPED, "fine_tuning_presets_lab": presets, "preset": asked, **more}
-    return settings_context.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
+    return settings_from_ansible.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"description": "nothing"}])
@@ -92,7 +92,7 @@ def test_each_shipped_preset_says_what_it_does(path: Path) -> None:
 def test_an_unknown_preset_that_another_project_has_is_named_with_that_project() -> None:
     variables = {"preset": "racks", "fine_tuning_presets": {"light": {}}, "scheduler_presets_lab": {"racks": {}}}
     with pytest.raises(SettingsError, match="unknown preset 'racks'.*; project scheduler has a preset of this name"):
-        settings_context.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
+        settings_from_ansible.request_of_new_run("fine_tuning", variables, {}, {}, CATALOGUE)
     with pytest.raises(SettingsError) as caught:
-        settings_context.request_of_new_run("fine_tuning", {**variables, "preset": "none"}, {}, {}, CATALOGUE)
+        settings_from_ansible.request_of_new_run("fine_tuning", {**variables, "preset": "none"}, {}, {}, CATALOGUE)
     assert "project scheduler" not in str(caught.value)

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     project_role,
     settings_catalogue,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_context import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 ROOT = Path(__file__).resolve().parents[5]
 LOADER = DataLoader()
@@ -89,9 +89,9 @@ def test_other_entry_points_are_those_given_or_those_of_the_playbook_of_the_proj
 
 def test_presets_that_the_inventory_defines_are_not_replaced(bench: Path) -> None:
     role = project_role.find_role("me.bench.my_llm_test")
-    assert set(preset_definitions.installed_presets(role, {}, LOADER)) == {"common_presets", "my_llm_test_presets"}
+    assert set(preset_definitions.presets_of_collections(role, {}, LOADER)) == {"common_presets", "my_llm_test_presets"}
     given = {"common_presets": {}, "my_llm_test_presets": {}}
-    assert preset_definitions.installed_presets(role, given, LOADER) == {}
+    assert preset_definitions.presets_of_collections(role, given, LOADER) == {}
 
 
 def test_a_role_with_the_name_of_one_of_ours_or_with_one_of_its_settings_is_refused(bench: Path) -> None:

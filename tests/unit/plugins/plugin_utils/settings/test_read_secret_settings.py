@@ -78,11 +78,11 @@ def test_a_folder_of_secrets_that_can_not_be_meant_is_refused(tmp_path: Path) ->
     known = ["fine_tuning_model_token", "export_s3_secret_key"]
     for name in ("fine_tuning_model_token", "README", ".git", "kubeconfig"):
         (tmp_path / name).touch()
-    read_secret_settings.check_folder(tmp_path, known)
+    read_secret_settings.check_secrets_folder(tmp_path, known)
     (tmp_path / "fine_tuning_model_tokn").touch()
     with pytest.raises(InputError, match="did you mean 'fine_tuning_model_token'"):
-        read_secret_settings.check_folder(tmp_path, known)
+        read_secret_settings.check_secrets_folder(tmp_path, known)
     with pytest.raises(InputError, match="is missing"):
-        read_secret_settings.check_folder(tmp_path / "none", known)
+        read_secret_settings.check_secrets_folder(tmp_path / "none", known)
     with pytest.raises(InputError, match="is no folder"):
-        read_secret_settings.check_folder(tmp_path / "README", known)
+        read_secret_settings.check_secrets_folder(tmp_path / "README", known)

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    component_selection,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_selection
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 
 FOLDER = Path(__file__).parents[5] / "roles" / "rehearsal" / "files" / "components"
@@ -25,7 +23,7 @@ def check(cache: Path, job: int | None, *given: str, by: str = "", **more: Any) 
         "cluster_provider": "rehearsal",
         **more,
     }
-    cluster_settings.check_programs(FOLDER, settings, given, job, lambda _name: by)
+    cluster_settings.check_component_programs(FOLDER, settings, given, job, lambda _name: by)
 
 
 def test_a_job_of_awx_builds_no_programs(tmp_path: Path) -> None:
@@ -42,7 +40,7 @@ def test_a_job_of_awx_with_a_place_for_programs_may_make_them(name: str, tmp_pat
 
 
 def test_a_job_of_awx_with_programs_runs(tmp_path: Path) -> None:
-    known = component_selection.load_all(FOLDER)
+    known = component_selection.load_all_components(FOLDER)
     names = {
         name for one in component_selection.select_required_components(known, ["kueue"]) for name in one.build.binaries
     }

@@ -58,7 +58,7 @@ def test_a_path_whose_name_has_braces_stays_text_for_later_sessions() -> None:
     variables = {"cluster_acquired": {"sutest": {"kubeconfig": "/odd {{ name }}/k"}}, "run_dir": "/r"}
     found = resolve(variables=variables).settings["load_kubeconfig"]
     assert found == "/odd {{ name }}/k" and isinstance(found, UnsafeText)
-    assert "!unsafe" in setting_templates.dump_yaml({"load_kubeconfig": found})
+    assert "!unsafe" in setting_templates.dump_yaml_with_unsafe({"load_kubeconfig": found})
 
 
 def test_each_layer_wins_over_the_one_before() -> None:
@@ -204,9 +204,9 @@ def test_a_heavy_preset_needs_a_cluster_that_is_ours_or_ours_alone(
     values = {"cluster_provider": provider, "cluster_exclusive": exclusive}
     if refused:
         with pytest.raises(SettingsError, match="preset 'big' is heavy.*cluster_exclusive=true"):
-            resolve_settings.refuse_heavy(request, values)
+            resolve_settings.refuse_heavy_presets(request, values)
     else:
-        resolve_settings.refuse_heavy(request, values)
+        resolve_settings.refuse_heavy_presets(request, values)
 
 
 def test_further_points_come_behind_the_product_and_conditions_skip_points() -> None:

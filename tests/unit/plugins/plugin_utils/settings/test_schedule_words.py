@@ -20,7 +20,7 @@ def found(repeat=None, bisect=None, settings=LIMITED, points=1, late=()):
 
 
 def check(of):
-    schedule_keywords.check_keywords("fine_tuning", of, ROLES)
+    schedule_keywords.check_schedule_keywords("fine_tuning", of, ROLES)
 
 
 def test_a_limit_or_history_decides():
@@ -58,7 +58,9 @@ def test_the_figure_of_a_bisection_is_defined():
     [("1,2,4", [1, 2, 4]), ("[1, 2]", [1, 2]), ("v1.2, v1.3", ["v1.2", "v1.3"]), ([1, 2], [1, 2])],
 )
 def test_values_may_be_a_text(given, values):
-    assert schedule_keywords.given_bisection({"over": "x", "values": given, "max": "", "budget": None}) == {
+    assert schedule_keywords.bisection_from_playbook_variables(
+        {"over": "x", "values": given, "max": "", "budget": None}
+    ) == {
         "over": "x",
         "values": values,
     }
@@ -66,7 +68,7 @@ def test_values_may_be_a_text(given, values):
 
 def test_values_that_are_no_list_are_refused():
     with pytest.raises(InputError, match="values: '\\[1, 2' is not a list"):
-        schedule_keywords.given_bisection({"values": "[1, 2"})
+        schedule_keywords.bisection_from_playbook_variables({"values": "[1, 2"})
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_values_that_are_no_list_are_refused():
     ],
 )
 def test_the_settings_state_the_most_attempts(words, text):
-    assert schedule_keywords.most_text(found(**words)) == text
+    assert schedule_keywords.describe_most_attempts(found(**words)) == text
 
 
 def test_the_rounds_of_a_run_are_counted():

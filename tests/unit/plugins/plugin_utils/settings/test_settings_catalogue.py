@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     settings_catalogue,
-    settings_context,
+    settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
@@ -102,14 +102,14 @@ PHASES = ["settings", "prepare", "test", "cleanup"]
     ],
 )
 def test_tags_choose_phases(run: list, skip: list, expected: list) -> None:
-    assert settings_context.chosen_phases(PHASES, run, skip) == expected
+    assert settings_from_ansible.phases_selected_by_tags(PHASES, run, skip) == expected
 
 
 def test_a_tag_that_is_no_phase_is_refused() -> None:
     with pytest.raises(InputError, match=r"--tags tset: no phase has this name \(did you mean 'test'\?\)"):
-        settings_context.chosen_phases(PHASES, ["tset"], [])
+        settings_from_ansible.phases_selected_by_tags(PHASES, ["tset"], [])
     with pytest.raises(InputError, match="--skip-tags cleanpu"):
-        settings_context.chosen_phases(PHASES, ["all"], ["cleanpu"])
+        settings_from_ansible.phases_selected_by_tags(PHASES, ["all"], ["cleanpu"])
 
 
 def test_a_name_in_capitals_is_recognised() -> None:

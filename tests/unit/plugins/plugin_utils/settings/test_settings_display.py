@@ -75,9 +75,9 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
         for number, gpus in ((1, 4), (2, 8))
     )
     found = EffectiveSettings({}, ResolvedSettings({}), points, (), {"fine_tuning_gpus": [4, 8]}, False)
-    assert settings_files.render_point_list(found, point_loads.load_durations(ROLES / "fine_tuning", points, render))[
-        1:
-    ] == [
+    assert settings_files.render_point_list(
+        found, point_loads.describe_loads_of_points(ROLES / "fine_tuning", points, render)
+    )[1:] == [
         "  001  fine_tuning_gpus=4: 4 workloads in about 20 s, 0.04 GPU hours, at most 8 GPUs and 2 pods at once",
         "  002  fine_tuning_gpus=8: 4 workloads in about 40 s, 0.09 GPU hours, at most 8 GPUs and 1 pod at once",
         "  all 2 points: about 60 s, 0.13 GPU hours, at most 8 GPUs at once",
@@ -86,10 +86,10 @@ def test_points_are_shown_with_what_their_load_takes() -> None:
 
 def test_a_load_that_does_not_fit_on_the_fake_nodes_is_said_to() -> None:
     point = MatrixPoint("001", {}, {**LOAD, "fine_tuning_gpus": 9})
-    told = point_loads.load_durations(ROLES / "fine_tuning", [point], render)
+    told = point_loads.describe_loads_of_points(ROLES / "fine_tuning", [point], render)
     assert told == {"001": "can never run on the 1 simulated node: one workload wants 9 GPUs, there are 8"}
     elsewhere = MatrixPoint("001", {}, {**point.settings, "cluster_provider": "existing"})
-    assert "at most 36 GPUs" in point_loads.load_durations(ROLES / "fine_tuning", [elsewhere], render)["001"]
+    assert "at most 36 GPUs" in point_loads.describe_loads_of_points(ROLES / "fine_tuning", [elsewhere], render)["001"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,9 @@ def test_the_duration_of_requests_is_shown_as_far_as_it_is_known(
     asked: list[dict[str, Any]], told: list[str | None]
 ) -> None:
     points = [MatrixPoint(f"00{number}", {}, {"asked": entry}) for number, entry in enumerate(asked, 1)]
-    texts = point_loads.load_durations(ROLES / "serving", points, lambda _template, values: (values["asked"], False))
+    texts = point_loads.describe_loads_of_points(
+        ROLES / "serving", points, lambda _template, values: (values["asked"], False)
+    )
     names = [*(point.name for point in points), "all"]
     assert [name in texts for name in names] == [text is not None for text in told]
     for name, text in zip(names, told, strict=True):
@@ -115,7 +117,7 @@ def test_the_duration_of_requests_is_shown_as_far_as_it_is_known(
 
 
 def test_a_project_without_a_load_has_no_estimate() -> None:
-    assert point_loads.load_durations(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
+    assert point_loads.describe_loads_of_points(ROLES / "cluster", [MatrixPoint("001", {}, LOAD)], render) == {}
 
 
 @pytest.mark.parametrize(

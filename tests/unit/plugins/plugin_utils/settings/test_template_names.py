@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_templates import (
     UnsafeText,
+    first_undefined_name,
     has_template,
     mark_unsafe,
     names_in_template,
-    undefined_name,
 )
 
 SETTINGS = {
@@ -42,7 +42,7 @@ VARIABLES = {"lab": "lab-{{ run_id }}", "inventory_hostname": "localhost"}
     ],
 )
 def test_what_nothing_defines_is_found_through_settings_and_variables(value: Any, expected: str | None) -> None:
-    assert undefined_name(value, SETTINGS, VARIABLES) == expected
+    assert first_undefined_name(value, SETTINGS, VARIABLES) == expected
 
 
 def test_filters_and_tests_of_ansible_are_no_names() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.action.rehearsal_cluster import ActionModule
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     convert_setting_values,
-    settings_context,
+    settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.convert_setting_values import (
     coerce_to_declared_type,
@@ -56,14 +56,14 @@ def test_a_setting_keeps_its_path_for_a_session_that_is_called_from_another_fold
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"load_kubeconfig": "mine", "load_files": ["a", "/b"], "load_name": "mine"}
-    layer = settings_context.extra_layer(given, CATALOGUE, {})
+    layer = settings_from_ansible.extra_layer(given, CATALOGUE, {})
     monkeypatch.chdir("/")
     assert layer.values == {"load_kubeconfig": f"{here}/mine", "load_files": [f"{here}/a", "/b"], "load_name": "mine"}
 
 
 def test_a_template_of_a_path_is_made_absolute_when_it_is_rendered(here: Path) -> None:
     text = "{{ lab }}/kubeconfig"
-    assert settings_context.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {"load_kubeconfig": text}
+    assert settings_from_ansible.with_absolute_paths({"load_kubeconfig": text}, CATALOGUE) == {"load_kubeconfig": text}
     assert coerce_to_declared_type(ONE, "lab/kubeconfig", "-e") == f"{here}/lab/kubeconfig"
     assert coerce_to_declared_type(SEVERAL, ["a"], "-e") == [f"{here}/a"]
     assert coerce_to_declared_type(NAME, "a", "-e") == "a"

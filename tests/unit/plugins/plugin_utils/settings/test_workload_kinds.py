@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_files, workload_kinds
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 #: A kind of a user's, as docs/kinds.md shows it.
 SIMULATION = {
@@ -47,7 +47,7 @@ spec: {restartPolicy: {{ restart_policy }}, containers: [{name: {{ container }},
 
 def rendered(template: dict[str, Any]) -> dict[str, Any]:
     """The first object of a template."""
-    made = template_renderer.render(WorkloadTemplate(**template), "r", "001", "ns", [0])
+    made = template_renderer.render_template_for_indices(WorkloadTemplate(**template), "r", "001", "ns", [0])
     return made.workload.manifest(0)
 
 
@@ -67,14 +67,16 @@ def role(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def places(role: Path) -> list[Path]:
-    return workload_kinds.places_of_task({"role_path": str(role)}, str)
+    return workload_kinds.kind_folders_of_task({"role_path": str(role)}, str)
 
 
 @pytest.mark.parametrize("name", workload_kinds.all_kind_names())
 def test_each_kind_has_a_resource_and_parts_that_exist(name: str) -> None:
-    kind = workload_kinds.load_kind(name)
+    kind = workload_kinds.load_kind_by_name_or_path(name)
     assert kind.resource
-    compiled = stage_definitions.compile_kinds(workload_kinds.resolve_stage_definitions(kind.watched(), nothing))
+    compiled = stage_definitions.compile_stages_of_kinds(
+        workload_kinds.resolve_stage_definitions(kind.watched(), nothing)
+    )
     assert compiled[0].kind == kind.kind
     if (kind.folder / workload_kinds.TEMPLATE).exists():
         assert f"kind: {kind.kind}\n" in kind.template()
@@ -84,10 +86,10 @@ def test_each_kind_has_a_resource_and_parts_that_exist(name: str) -> None:
 def test_a_kind_that_is_only_a_folder_has_all_that_a_load_needs(places: list[Path]) -> None:
     parameters = {"metadata": {"labels": {"a": "b"}}, "pods": 3, "image": "i"}
     templates = [{"kind": "Simulation", "content": POD, "parameters": parameters}]
-    found = workload_files.submit_options_with_content(
+    found = read_workload_files.submit_options_with_content(
         {"stages": ["Simulation", "Pod"], "templates": templates}, nothing, places
     )
-    kinds = stage_definitions.compile_kinds(found["stages"])
+    kinds = stage_definitions.compile_stages_of_kinds(found["stages"])
     assert [kind.kind for kind in kinds] == ["Simulation", "Pod"] and kinds[0].ends == {1: "succeeded"}
     assert found["stages"][0] == {key: SIMULATION[key] for key in ("api_version", "kind", "stages")}
     template = WorkloadTemplate(**found["templates"][0])
@@ -129,12 +131,12 @@ def test_a_kind_of_the_role_precedes_ours_of_the_same_name(role: Path, places: l
     own = role / "files" / "kinds" / "job"
     own.mkdir()
     (own / "kind.yml").write_text("{api_version: batch/v1, kind: Job, resource: jobs, parts: [], stages: []}")
-    assert workload_kinds.load_kind("Job", places).folder == own
+    assert workload_kinds.load_kind_by_name_or_path("Job", places).folder == own
     # In a task of role workload, where the kinds of the project's role are still its own.
     task = {"ansible_parent_role_paths": [str(role)], "role_path": str(workload_kinds.SHIPPED.parents[1])}
-    found = workload_kinds.places_of_task(task, lambda value: value)
-    assert workload_kinds.load_kind("Job", found).folder == own
-    assert workload_kinds.load_kind("Job").folder == workload_kinds.SHIPPED / "job"
+    found = workload_kinds.kind_folders_of_task(task, lambda value: value)
+    assert workload_kinds.load_kind_by_name_or_path("Job", found).folder == own
+    assert workload_kinds.load_kind_by_name_or_path("Job").folder == workload_kinds.SHIPPED / "job"
 
 
 def test_a_component_in_its_folder_is_what_a_rehearsal_cluster_adds(role: Path, places: list[Path]) -> None:
@@ -160,7 +162,7 @@ def test_a_wrapper_contains_an_object_of_another_kind() -> None:
 
     def wrapped(**entry: str) -> dict[str, Any]:
         templates = [{"kind": "AppWrapper", "content": POD, "parameters": values, **entry}]
-        manifest = rendered(workload_files.templates_with_content(templates, nothing)[0])
+        manifest = rendered(read_workload_files.templates_with_content(templates, nothing)[0])
         assert manifest["metadata"]["labels"]["queue"] == "q" and manifest["spec"]["suspend"] is True
         found = dict(manifest["spec"]["components"][0]["template"])
         assert found["metadata"]["name"] == manifest["metadata"]["name"], "its controller gives it none"
@@ -171,7 +173,7 @@ def test_a_wrapper_contains_an_object_of_another_kind() -> None:
     assert "queue" not in job["metadata"]["labels"] and job["metadata"]["labels"]["perfscale.seatrial/index"] == "0"
     assert wrapped(wraps="JobSet")["kind"] == "JobSet"
     with pytest.raises(InputError, match="kind Job does not wrap another object, so it cannot wrap Pod"):
-        workload_files.templates_with_content([{"kind": "Job", "wraps": "Pod"}], nothing)
+        read_workload_files.templates_with_content([{"kind": "Job", "wraps": "Pod"}], nothing)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_what_a_kind_lacks_is_an_error_where_it_is_needed(role: Path, places: li
     folder = role / "files" / "kinds" / "simulation"
     (folder / "template.yaml.j2").unlink()
     with pytest.raises(InputError, match="kind Simulation has no template: .* does not exist"):
-        workload_files.templates_with_content([{"kind": "Simulation"}], nothing, places)
+        read_workload_files.templates_with_content([{"kind": "Simulation"}], nothing, places)
     (folder / "kind.yml").write_text("{api_version: v1, kind: Simulation, stages: []}")
     with pytest.raises(DataError, match="resource is missing"):
         workload_kinds.permissions_required_by_load([], ["Simulation"], places)
@@ -202,8 +204,8 @@ def test_an_unknown_kind_is_refused_with_the_nearest(places: list[Path]) -> None
     with pytest.raises(
         InputError, match=r"unknown kind of workload 'Simulations' \(did you mean 'Simulation'\?\); there are "
     ):
-        workload_kinds.load_kind("Simulations", places)
+        workload_kinds.load_kind_by_name_or_path("Simulations", places)
     with pytest.raises(AnsibleLookupError, match="did you mean 'PyTorchJob'"):
         workload_kind.LookupModule().run(["PyTorchJobs"])
     with pytest.raises(InputError, match="unknown kind of workload '/none/x'"):
-        workload_kinds.load_kind("/none/x")
+        workload_kinds.load_kind_by_name_or_path("/none/x")

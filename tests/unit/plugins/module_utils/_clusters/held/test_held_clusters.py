@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.run_origin import path_and_inode
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
+    recorded_path_and_inode,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -43,7 +45,7 @@ def run_with(folder: Path, run: str, command: list[str] | None = None, **cluster
     }
     clusters = {"sutest": kept, "driver": kept}
     files.write_yaml(directory / "cluster.yml", {"schema": "cluster/2", "clusters": clusters}, "cluster/2")
-    files.write_yaml(directory / "run.yml", {"id": run, **path_and_inode(directory, directory)})
+    files.write_yaml(directory / "run.yml", {"id": run, **recorded_path_and_inode(directory, directory)})
     if command:
         COMMANDS[str(directory)] = shlex.join(command)
     return directory
@@ -74,7 +76,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-abcdef")
     run_with(tmp_path, "t1121-released", state="released")
     run_with(tmp_path, "t1121-another", provider="existing", owned=False)
-    [one] = held_clusters.find_held(tmp_path, tmp_path / "none", NOW)
+    [one] = held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
     assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
     assert not one.expired
 
@@ -82,7 +84,9 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
 def test_a_run_that_owns_its_cluster_is_named_once(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-aaaaaa", owner="t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", owner="t1121-bbbbbb", name="perf")
-    lines = [one.line().partition(" since")[0] for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)]
+    lines = [
+        one.line().partition(" since")[0] for one in held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
+    ]
     assert lines == [
         "hive_pool cluster perf: run t1121-bbbbbb for a test",
         "hive_pool cluster t1121-aaaaaa: for a test",
@@ -93,7 +97,7 @@ def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> N
     run_with(tmp_path, "t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST, kept=True)
     run_with(tmp_path, "t1121-cccccc", expires=None, state="acquiring", owned=False)
-    found = held_clusters.find_held(tmp_path, tmp_path / "none", NOW)
+    found = held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
     assert [(one.name, one.expired) for one in found] == [
         ("t1121-bbbbbb", True),
         ("t1121-aaaaaa", False),
@@ -175,7 +179,9 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
     files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(original)})
     replot = run_with(tmp_path, "replotted", writes(told), expires=PAST)
     files.write_yaml(replot / "run.yml", {"id": "t1121-aaaaaa", "replot": {"source": "x"}})
-    assert [one.run_dir for one in held_clusters.find_held(tmp_path, tmp_path / "none", NOW)] == [str(original)]
+    assert [one.run_dir for one in held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)] == [
+        str(original)
+    ]
     for record, words in (
         ({"directory": "/gone/t1121-aaaaaa"}, "its run was made in /gone/t1121-aaaaaa"),
         ({"directory": str(copy)}, """GIVE_BACK releases it, or add -e '{"cluster_name": "copied"}' to it"""),
@@ -218,7 +224,7 @@ def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its
     folder = InstancePaths(data, "left")
     folder.create("t1121-aaaaaa", [], PAST)
     asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data), "components_dir": str(COMPONENTS)}
-    [found] = held_clusters.find_held(tmp_path / "runs", data, NOW)
+    [found] = held_clusters.find_held_clusters(tmp_path / "runs", data, NOW)
     folder.update(InstanceMarker("left", "t1121-bbbbbb", PAST, [], PAST))
     assert "belongs to run t1121-bbbbbb" in held_clusters.release_cluster(found, asked, StepDirectory(None))
     assert folder.path.is_dir()

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
-    held_lock_file,
     lock_lease,
     lock_protocol,
+    lock_state_file,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_lease import (
     LeaseConflictError,
@@ -257,8 +257,8 @@ def test_waiters_come_in_the_order_in_which_they_came_and_know_their_place() -> 
     step(third)
     view = third.contender.look()
     assert (view.position("run-two"), view.position("run-a-third")) == (1, 2)
-    assert "place 2 of 2" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
-    assert "run run-one holds it" in lock_protocol.queue_text(view, "run-a-third", "api.example.com")
+    assert "place 2 of 2" in lock_protocol.describe_place_in_queue(view, "run-a-third", "api.example.com")
+    assert "run run-one holds it" in lock_protocol.describe_place_in_queue(view, "run-a-third", "api.example.com")
     assert first.holding is not None
     first.holding.release()
     assert step(third) is None, "it is not its turn"
@@ -342,15 +342,15 @@ def record(**more: Any) -> dict[str, Any]:
 
 def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
     path = tmp_path / "lock-sutest.json"
-    assert held_lock_file.find_lost_lock(tmp_path) == ""
-    held_lock_file.write_lock_record(path, record())
-    assert held_lock_file.find_lost_lock(tmp_path) == ""
-    held_lock_file.write_lock_record(path, record(deadline=boot_clock() - 1))
-    assert "was not renewed since 2026-11-21T10:00:00Z" in held_lock_file.find_lost_lock(tmp_path)
-    held_lock_file.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
-    assert "run t1121-others holds it" in held_lock_file.find_lost_lock(tmp_path)
-    held_lock_file.write_lock_record(path, record(deadline=0.0, boot="another machine"))
-    assert held_lock_file.find_lost_lock(tmp_path) == ""
+    assert lock_state_file.find_lost_lock(tmp_path) == ""
+    lock_state_file.write_lock_record(path, record())
+    assert lock_state_file.find_lost_lock(tmp_path) == ""
+    lock_state_file.write_lock_record(path, record(deadline=boot_clock() - 1))
+    assert "was not renewed since 2026-11-21T10:00:00Z" in lock_state_file.find_lost_lock(tmp_path)
+    lock_state_file.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
+    assert "run t1121-others holds it" in lock_state_file.find_lost_lock(tmp_path)
+    lock_state_file.write_lock_record(path, record(deadline=0.0, boot="another machine"))
+    assert lock_state_file.find_lost_lock(tmp_path) == ""
 
 
 def test_times_of_leases_are_read_as_the_server_writes_them() -> None:

@@ -114,12 +114,12 @@ def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, messa
 def test_a_set_of_machines_that_is_no_cluster_is_refused(masters: int, workers: int) -> None:
     machines = [machine(at) for at in range(masters)] + [machine(20 + at, "worker") for at in range(workers)]
     with pytest.raises(InputError, match=f"{masters} control plane machines and {workers} workers do not"):
-        agent_config.check_set(machines)
+        agent_config.check_master_and_worker_counts(machines)
 
 
 def test_two_machines_with_one_mac_are_refused() -> None:
     with pytest.raises(InputError, match="two machines have the MAC address 02:11:22:33:01:02"):
-        agent_config.check_set([machine(1), machine(1), machine(2)])
+        agent_config.check_master_and_worker_counts([machine(1), machine(1), machine(2)])
 
 
 @given(
@@ -129,7 +129,7 @@ def test_two_machines_with_one_mac_are_refused() -> None:
 def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], first: int) -> None:
     machines = [machine(at, cluster_agent_address=f"198.18.0.{one}" if one else "") for at, one in enumerate(own)]
     settings = {**SETTINGS, "cluster_agent_first_address": f"198.18.0.{first}"}
-    found = list(agent_config.assign_addresses(machines, settings).values())
+    found = list(agent_config.addresses_by_machine(machines, settings).values())
     assert len(set(found)) == len(found) == len(own)
     network = ipaddress.ip_network("198.18.0.0/24")
     assert all(ipaddress.ip_address(one) in network for one in found)
@@ -138,9 +138,9 @@ def test_addresses_are_in_the_network_and_nobody_s_twice(own: list[int | None], 
 
 def test_addresses_outside_the_network_and_given_twice_are_refused() -> None:
     with pytest.raises(InputError, match="198.19.0.9 is not in 198.18.0.0/24"):
-        agent_config.assign_addresses([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
+        agent_config.addresses_by_machine([machine(1, cluster_agent_address="198.19.0.9")], SETTINGS)
     twice = [machine(at, cluster_agent_address="198.18.0.9") for at in (1, 2)]
     with pytest.raises(InputError, match="two machines have the address 198.18.0.9"):
-        agent_config.assign_addresses(twice, SETTINGS)
+        agent_config.addresses_by_machine(twice, SETTINGS)
     with pytest.raises(InputError, match="only IPv4 is supported"):
-        agent_config.assign_addresses([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})
+        agent_config.addresses_by_machine([machine(1)], {"cluster_agent_machine_network": "2001:db8::/64"})

@@ -16,11 +16,7 @@ from typing import Any
 
 import boto3
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    DataError,
-    InputError,
-    ProcessError,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import (
     cluster_metadata_store,
     installer_actions,

@@ -19,15 +19,16 @@ time="2026-11-21T12:30:03Z" level=fatal msg="failed to initialize the cluster"
 
 def test_the_first_cause_is_the_first_error_that_says_what_failed() -> None:
     assert (
-        installer_commands.first_cause(TEXT) == 'Cluster operator etcd Degraded is True with "NoQuorum": two of three'
+        installer_commands.first_cause_in_installer_log(TEXT)
+        == 'Cluster operator etcd Degraded is True with "NoQuorum": two of three'
     )
 
 
 def test_where_no_error_is_telling_the_first_counts_and_without_any_the_last_line() -> None:
     only = 'level=error msg="Bootstrap failed to complete: timed out"\nlevel=fatal msg="failed waiting for it"\n'
-    assert installer_commands.first_cause(only) == "Bootstrap failed to complete: timed out"
-    assert installer_commands.first_cause("one\nexec format error\n") == "exec format error"
-    assert installer_commands.first_cause("") == "the installer logged nothing"
+    assert installer_commands.first_cause_in_installer_log(only) == "Bootstrap failed to complete: timed out"
+    assert installer_commands.first_cause_in_installer_log("one\nexec format error\n") == "exec format error"
+    assert installer_commands.first_cause_in_installer_log("") == "the installer logged nothing"
 
 
 def test_passwords_are_not_passed_on() -> None:

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_spec,
     instance_dir,
     instance_processes,
-    launch_plan,
+    process_launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
     InstancePaths,
@@ -60,16 +60,16 @@ def made(data: Path, owner: str = "") -> InstancePaths:
 def test_an_instance_of_another_owner_is_not_removed(data: Path, owner: str, asked: str, words: str) -> None:
     instance = made(data, owner)
     with pytest.raises(OwnershipError, match=words):
-        cluster_lifecycle.absent(support.options(data, owner=asked), support.quiet)
+        cluster_lifecycle.remove_instance(support.options(data, owner=asked), support.quiet)
     assert instance.marker() is not None
 
 
 @pytest.mark.parametrize(("owner", "more"), [("run-1", {"owner": "run-1"}), ("", {}), ("run-1", {"force": True})])
 def test_an_instance_is_removed_by_its_owner_or_by_force(data: Path, owner: str, more: dict[str, Any]) -> None:
     made(data, owner)
-    assert cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
+    assert cluster_lifecycle.remove_instance(support.options(data, **more), support.quiet)["changed"]
     assert [one.name for one in data.iterdir()] == [".tests.gone"]
-    assert not cluster_lifecycle.absent(support.options(data, **more), support.quiet)["changed"]
+    assert not cluster_lifecycle.remove_instance(support.options(data, **more), support.quiet)["changed"]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_an_instance_passes_to_a_run_that_uses_it_and_goes_with_the_last(
 
     ended, alive, left = sleepers(), sleepers(), sleepers()
     for number, process in enumerate((sleepers(), ended, alive, left), start=1):
-        cluster_lifecycle.present(of_run(number, process.pid), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(of_run(number, process.pid), support.quiet)
     ended.kill()
     ended.wait()
     assert release(4) == ["rehearsal cluster tests is of run run-1 and stays"]
@@ -121,8 +121,10 @@ def test_runs_that_were_killed_keep_no_instance(
     sleepers: Callable[[], subprocess.Popen[bytes]],
 ) -> None:
     killed = sleepers()
-    cluster_lifecycle.present(support.options(data, owner="run-1"), support.quiet)
-    cluster_lifecycle.present(support.options(data, owner="run-2", user_pid=killed.pid), support.quiet)
+    cluster_lifecycle.create_or_repair_instance(support.options(data, owner="run-1"), support.quiet)
+    cluster_lifecycle.create_or_repair_instance(
+        support.options(data, owner="run-2", user_pid=killed.pid), support.quiet
+    )
     killed.kill()
     killed.wait()
     cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
@@ -134,9 +136,9 @@ def test_an_instance_that_was_started_by_hand_passes_to_nobody(
     started: list[component_spec.RehearsalComponent],
     sleepers: Callable[[], subprocess.Popen[bytes]],
 ) -> None:
-    cluster_lifecycle.present(support.options(data), support.quiet)
+    cluster_lifecycle.create_or_repair_instance(support.options(data), support.quiet)
     by_run = support.options(data, owner="run-1", user_pid=sleepers().pid)
-    cluster_lifecycle.present(by_run, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)
     done = cluster_lifecycle.set_cluster_state(by_run, "released", support.quiet)
     assert done["lines"] == ["rehearsal cluster tests was started to stay and stays"]
     marker = by_run.instance.marker()
@@ -153,15 +155,15 @@ def test_a_damaged_record_of_users_keeps_no_instance(data: Path, content: str) -
 
 def test_a_start_that_was_on_its_way_when_the_instance_was_given_back_starts_nothing(data: Path) -> None:
     started = seconds_since_boot()
-    assert not cluster_lifecycle.absent(support.options(data, owner="run-1"), support.quiet)["changed"]
+    assert not cluster_lifecycle.remove_instance(support.options(data, owner="run-1"), support.quiet)["changed"]
     late = support.options(data, owner="run-1", components=[], binaries_dir="/bin", started=started)
     with pytest.raises(ProcessError, match="tests was removed while its start was under way: nothing was started"):
-        cluster_lifecycle.present(dataclasses.replace(late, binaries=programs()), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(dataclasses.replace(late, binaries=programs()), support.quiet)
     assert InstancePaths(data, "tests").marker() is None
 
 
 def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> None:
-    cluster_lifecycle.absent(support.options(data), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(data), support.quiet)
     instance = InstancePaths(data, "tests")
     assert instance.was_removed_since(0, "")
     assert not instance.was_removed_since(seconds_since_boot(), "")
@@ -171,16 +173,16 @@ def test_a_later_start_or_another_run_is_not_hindered_by_an_end(data: Path) -> N
 
 
 def test_old_notes_of_ends_are_swept(data: Path) -> None:
-    cluster_lifecycle.absent(support.options(data, "old"), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(data, "old"), support.quiet)
     hour_ago = time.time() - 3600
     os.utime(data / ".old.gone", (hour_ago, hour_ago))
-    cluster_lifecycle.absent(support.options(data), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(data), support.quiet)
     assert [one.name for one in data.iterdir()] == [".tests.gone"]
 
 
 def programs() -> dict[str, str]:
     """Some executable for every program of the components that are always there."""
-    known = component_selection.load_all(support.COMPONENTS)
+    known = component_selection.load_all_components(support.COMPONENTS)
     return {
         name: "/bin/true"
         for one in component_selection.select_required_components(known, [])
@@ -207,7 +209,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[component_spec.RehearsalCom
         components[:] = arguments[2]
         return SimpleNamespace(run=list)
 
-    monkeypatch.setattr(component_binaries, "ensure_programs", lambda *_arguments: ({}, False))
+    monkeypatch.setattr(component_binaries, "provide_component_programs", lambda *_arguments: ({}, False))
     monkeypatch.setattr(cluster_lifecycle, "InstanceProcessStarter", start)
     monkeypatch.setattr(cluster_lifecycle, "_is_running", lambda _instance: True)
     return components
@@ -231,8 +233,8 @@ def test_a_checkout_that_is_edited_during_the_build_keeps_the_version_that_was_b
         (checkout / "a.go").write_text("package a // edited\n")
         return {}, True
 
-    monkeypatch.setattr(component_binaries, "ensure_programs", build)
-    result = cluster_lifecycle.present(options, support.quiet)
+    monkeypatch.setattr(component_binaries, "provide_component_programs", build)
+    result = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     assert next(one for one in started if one.name == "kueue").version == version
     assert result["changed_versions"] == {"kueue": version}
     marker = options.instance.marker()
@@ -244,30 +246,30 @@ def test_a_run_does_not_rebuild_a_cluster_of_others_whose_checkout_was_edited(
     data: Path, checkout: Path, started: list[component_spec.RehearsalComponent], more: dict[str, Any]
 ) -> None:
     by_hand = of_checkout(data, checkout)
-    cluster_lifecycle.present(by_hand, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(by_hand, support.quiet)
     by_run = dataclasses.replace(by_hand, owner="run-1", **more)
-    cluster_lifecycle.present(by_run, support.quiet)  # the same version
+    cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)  # the same version
 
     (checkout / "a.go").write_text("package a // edited\n")
     started.clear()
     with pytest.raises(OwnershipError, match=f"its checkout {checkout}, which was changed since, gives .*content-"):
-        cluster_lifecycle.present(by_run, support.quiet)
+        cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)
     assert not started
-    cluster_lifecycle.present(by_hand, support.quiet)
-    cluster_lifecycle.present(by_run, support.quiet)  # that version was started by hand
+    cluster_lifecycle.create_or_repair_instance(by_hand, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)  # that version was started by hand
 
 
 def test_a_run_gives_a_cluster_of_others_no_other_release(
     data: Path, started: list[component_spec.RehearsalComponent]
 ) -> None:
     by_hand = support.options(data, components=["kueue"])
-    cluster_lifecycle.present(by_hand, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(by_hand, support.quiet)
     kueue = next(one for one in started if one.name == "kueue")
     other = next(iter(kueue.versions))
     by_run = dataclasses.replace(by_hand, owner="run-1", versions={"kueue": other})
     with pytest.raises(OwnershipError, match=f"has kueue {kueue.version}, and this run gives {other}"):
-        cluster_lifecycle.present(by_run, support.quiet)
-    cluster_lifecycle.present(dataclasses.replace(by_run, owner=""), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(dataclasses.replace(by_run, owner=""), support.quiet)
     marker = by_hand.instance.marker()
     assert marker and marker.built == {"kueue": other}
 
@@ -277,20 +279,22 @@ def test_another_version_of_kubernetes_needs_a_new_cluster(
     data: Path, started: list[component_spec.RehearsalComponent], owner: str
 ) -> None:
     own = support.options(data, owner=owner)
-    cluster_lifecycle.present(own, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(own, support.quiet)
     now = next(one for one in started if one.name == "control-plane")
     version = next(iter(now.versions))
     other = dataclasses.replace(own, versions={"control-plane": version})
     started.clear()
     with pytest.raises(InputError, match=f"has control-plane {now.version}, and .* {version}, which needs a new"):
-        cluster_lifecycle.present(other, support.quiet)
+        cluster_lifecycle.create_or_repair_instance(other, support.quiet)
     assert not started
-    cluster_lifecycle.present(own, support.quiet)
+    cluster_lifecycle.create_or_repair_instance(own, support.quiet)
     second = dataclasses.replace(other, name="second")
     for _again in range(2):
-        cluster_lifecycle.present(second, support.quiet)
+        cluster_lifecycle.create_or_repair_instance(second, support.quiet)
     with pytest.raises(InputError, match=f"has control-plane {version}, and .* {now.version}, which needs a new"):
-        cluster_lifecycle.present(dataclasses.replace(second, versions={"control-plane": now.version}), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(
+            dataclasses.replace(second, versions={"control-plane": now.version}), support.quiet
+        )
 
 
 def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
@@ -298,7 +302,7 @@ def test_a_folder_of_somebody_else_is_not_removed(data: Path) -> None:
     (data / "tests" / "thesis.txt").write_text("all my work")
     for force in (False, True):
         with pytest.raises(OwnershipError, match="it is not a rehearsal cluster: nothing was changed"):
-            cluster_lifecycle.absent(support.options(data, force=force), support.quiet)
+            cluster_lifecycle.remove_instance(support.options(data, force=force), support.quiet)
     assert (data / "tests" / "thesis.txt").exists()
 
 
@@ -307,7 +311,7 @@ def test_what_clients_cached_of_an_instance_goes_with_it(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     instance = made(data)
-    files.write_json(instance.ports_file, {launch_plan.API_PORT: 6411})
+    files.write_json(instance.ports_file, {process_launch_plan.API_PORT: 6411})
     caches = []
     for port in (6411, 6412):
         client = SimpleNamespace(configuration=SimpleNamespace(host=f"https://127.0.0.1:{port}"))
@@ -316,7 +320,7 @@ def test_what_clients_cached_of_an_instance_goes_with_it(
         key = hashlib.sha256(known._Discoverer__get_default_cache_id()).hexdigest()
         caches.append(tmp_path / f"k8srcp-{key}.json")
         caches[-1].touch()
-    cluster_lifecycle.absent(support.options(data), support.quiet)
+    cluster_lifecycle.remove_instance(support.options(data), support.quiet)
     assert [one.exists() for one in caches] == [False, True]
 
 
@@ -358,7 +362,7 @@ def test_info_of_an_instance_does_without_the_folder_of_a_component_that_is_gone
 def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
     made(data, "run-1")
     found = cluster_lifecycle.read_instance_state(support.options(data, owner="run-1"))["cluster"]
-    files.check_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
+    files.validate_against_schema("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": found}})
     assert found["owned"] and found["simulated"] and found["simulated_writers"] == ["node"]
     assert not cluster_lifecycle.read_instance_state(support.options(data, owner="run-2"))["cluster"]["owned"]
 
@@ -397,14 +401,14 @@ def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Pat
 
 
 def test_ports_of_two_instances_differ_and_stay(data: Path) -> None:
-    known = component_selection.load_all(support.COMPONENTS)
+    known = component_selection.load_all_components(support.COMPONENTS)
     wanted = component_selection.processes_of_components(component_selection.select_required_components(known, []))
     chosen = []
     for name in ("one", "two"):
         instance = InstancePaths(data, name)
         instance.create("", [])
-        chosen.append(launch_plan.settle_ports(instance, wanted, set()))
-        assert launch_plan.settle_ports(instance, wanted, set()) == chosen[-1]
+        chosen.append(process_launch_plan.load_or_choose_ports(instance, wanted, set()))
+        assert process_launch_plan.load_or_choose_ports(instance, wanted, set()) == chosen[-1]
     assert not set(chosen[0].values()) & set(chosen[1].values())
 
 
@@ -431,7 +435,7 @@ def test_a_machine_without_namespaces_is_refused_before_anything_is_made(
     monkeypatch.setenv("PATH", str(programs) + ":/usr/bin:/bin")
     cache = tmp_path / "no-cache"
     options = dataclasses.replace(support.options(data, components=["node"]), cache_dir=str(cache))
-    for call in (cluster_lifecycle.present, cluster_lifecycle.get_binaries):
+    for call in (cluster_lifecycle.create_or_repair_instance, cluster_lifecycle.make_programs_available):
         with pytest.raises(InputError, match="permits .* no new namespaces.*Operation not permitted"):
             call(options, support.quiet)
     assert not cache.exists() and not options.instance.path.exists()
@@ -444,4 +448,4 @@ def test_folders_that_only_the_file_of_an_instance_names_are_not_built(data: Pat
     assert marker
     instance.update(dataclasses.replace(marker, **mark))
     with pytest.raises(InputError, match="was last started with /tmp/mine: give this again"):
-        cluster_lifecycle.present(support.options(data), support.quiet)
+        cluster_lifecycle.create_or_repair_instance(support.options(data), support.quiet)

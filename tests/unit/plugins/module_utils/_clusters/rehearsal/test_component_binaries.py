@@ -88,7 +88,7 @@ def ensure(
     tool: component_spec.RehearsalComponent, sources: existing_programs.ProgramSources, said: list[str] | None = None
 ):
     say = said.append if said is not None else lambda _line: None
-    programs, made = component_binaries.ensure_programs([tool], sources, say)
+    programs, made = component_binaries.provide_component_programs([tool], sources, say)
     return programs["tool"], made
 
 
@@ -105,11 +105,11 @@ def test_what_is_missing_is_built_once_and_kept(tool, go, sources) -> None:
 def test_what_always_runs_is_built_first_and_handed_over_before_the_rest(tool, go, sources) -> None:
     base = dataclasses.replace(tool, name="base", always=True)
     handed: list[tuple[list[str], int]] = []
-    programs, made = component_binaries.ensure_programs(
+    programs, made = component_binaries.provide_component_programs(
         [tool, base], sources, lambda _line: None, lambda found: handed.append((list(found), go()))
     )
     assert (sorted(programs), made, handed) == (["base", "tool"], True, [(["base"], 1)])
-    component_binaries.ensure_programs(
+    component_binaries.provide_component_programs(
         [tool, base], sources, lambda _line: None, lambda _found: pytest.fail("nothing is built")
     )
 
@@ -155,22 +155,22 @@ def test_changed_flags_of_a_process_do_not_build_anything(tool, sources) -> None
 
 def test_a_cached_program_that_was_changed_is_not_started(tool, go, sources) -> None:
     built, _made = ensure(tool, sources)
-    existing_programs.check_sums({"tool": built}, {"tool"})
-    existing_programs.check_sums({"tool": built}, {"tool"})
+    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
     built.paths["tool"].write_text("evil")
     with pytest.raises(OwnershipError, match=r"bin/tool was changed since it was created .* it is not started"):
-        existing_programs.check_sums({"tool": built}, {"tool"})
+        existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
 
 
 def test_a_change_that_keeps_size_and_time_is_noticed(tool, go, sources) -> None:
     built, _made = ensure(tool, sources)
     path = built.paths["tool"]
-    existing_programs.check_sums({"tool": built}, {"tool"})
+    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
     before = path.stat()
     path.write_text(path.read_text().replace("built", "BUILT"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(OwnershipError):
-        existing_programs.check_sums({"tool": built}, {"tool"})
+        existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
 
 
 def test_a_given_program_goes_before_all_others(tool, sources, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_selection,
     component_spec,
     go_toolchain,
-    launch_plan,
+    process_launch_plan,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.existing_programs import (
     ComponentPrograms,
@@ -27,7 +27,7 @@ FOLDERS = sorted(one.parent.name for one in ROOT.glob("*/component.yml"))
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, component_spec.RehearsalComponent]:
-    return component_selection.load_all(ROOT)
+    return component_selection.load_all_components(ROOT)
 
 
 def write(root: Path, name: str, **changes: object) -> Path:
@@ -52,17 +52,17 @@ def test_a_published_component_is_complete(
     chosen = component_selection.select_required_components(known, [name])
     wanted = component_selection.processes_of_components(chosen)
     instance = InstancePaths(tmp_path, "x")
-    ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
+    ports = dict.fromkeys(process_launch_plan.port_names(wanted), 20000)
     programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
     images = {image.name: tmp_path for one in chosen for image in one.images}
     crds = {one.name: tmp_path for one in chosen if one.crds}
-    values = launch_plan.placeholder_values(instance, chosen, ports, programs, images, crds)
+    values = process_launch_plan.placeholder_values(instance, chosen, ports, programs, images, crds)
     for process in component_selection.processes_of_components([known[name]]):
-        for text in [*launch_plan.render_process_arguments(process, values), *process.environment.values()]:
-            assert "@{" not in component_spec.render(text, values, process.name)
+        for text in [*process_launch_plan.render_process_arguments(process, values), *process.environment.values()]:
+            assert "@{" not in component_spec.replace_placeholders(text, values, process.name)
         for file in process.files:
-            component_spec.render((process.folder / file).read_text(encoding="utf-8"), values, file)
-        assert launch_plan.process_readiness_probes(process, values)
+            component_spec.replace_placeholders((process.folder / file).read_text(encoding="utf-8"), values, file)
+        assert process_launch_plan.process_readiness_probes(process, values)
     if known[name].objects:
         found = component_manifests.read_yaml_objects(
             known[name].folder / known[name].objects, {**values, "ca": "Q0E="}
@@ -84,7 +84,7 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
         assert f"{known[name].build.module}=={known[name].version} \\" in lines
         assert sum(line.strip().startswith("--hash=sha256:") for line in lines) >= 2
         return
-    assert go_toolchain.required_version(folder) >= (1, 25)
+    assert go_toolchain.go_version_required_by_module(folder) >= (1, 25)
     lines = (folder / "go.mod").read_text(encoding="utf-8").splitlines()
     if f"module {known[name].build.module}" in lines:  # a program of the standard library only
         assert not any(line.startswith("require") for line in lines)
@@ -147,7 +147,7 @@ def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> Non
     with pytest.raises(
         InputError, match=r"component one requires 'tow', which does not exist \(did you mean 'two'\?\)"
     ):
-        component_selection.select_required_components(component_selection.load_all(tmp_path), ["one"])
+        component_selection.select_required_components(component_selection.load_all_components(tmp_path), ["one"])
 
 
 def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
@@ -179,7 +179,7 @@ def test_what_is_replaced_has_the_version_of_the_control_plane(known, name: str)
 def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], tmp_path: Path) -> None:
     write(tmp_path, "one", images={"base": image})
     with pytest.raises(InputError, match=r"images\.base: exactly one of program and debian"):
-        component_selection.load_all(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], 
 def test_an_image_whose_contents_are_not_there_is_refused(image: dict[str, Any], words: str, tmp_path: Path) -> None:
     write(tmp_path, "one", images={"base": {"debian": "trixie", **image}})
     with pytest.raises(InputError, match=words):
-        component_selection.load_all(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_path: Path) -> None:
@@ -201,11 +201,11 @@ def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_
         chosen = component_selection.select_required_components(known, names)
         (process,) = [one for one in component_selection.processes_of_components(chosen) if one.name == "node"]
         wanted = component_selection.processes_of_components(chosen)
-        ports = dict.fromkeys(launch_plan.port_names(wanted), 20000)
+        ports = dict.fromkeys(process_launch_plan.port_names(wanted), 20000)
         programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
         archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
-        values = launch_plan.placeholder_values(InstancePaths(tmp_path, "x"), chosen, ports, programs, archives)
-        return [one for one in launch_plan.render_process_arguments(process, values) if one.startswith(option)]
+        values = process_launch_plan.placeholder_values(InstancePaths(tmp_path, "x"), chosen, ports, programs, archives)
+        return [one for one in process_launch_plan.render_process_arguments(process, values) if one.startswith(option)]
 
     assert of_node("-image=", "node") == ["-image=/cache/pause", "-image=/cache/base"]
     assert of_node("-image=", "training-image") == [
@@ -259,7 +259,7 @@ def test_an_unknown_component_is_refused_with_the_nearest(known) -> None:
 def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None:
     write(tmp_path, "one", objekts="objects.yml")
     with pytest.raises(InputError, match=r"one/component.yml: unknown key 'objekts' \(did you mean 'objects'\?\)"):
-        component_selection.load_all(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None
 def test_a_broken_component_is_refused_with_its_cause(tmp_path: Path, changes: dict, words: str) -> None:
     write(tmp_path, "one", **changes)
     with pytest.raises(InputError, match=words):
-        component_selection.load_all(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_two_components_with_the_same_process_are_refused(tmp_path: Path) -> None:
@@ -293,25 +293,29 @@ def test_two_components_with_the_same_process_are_refused(tmp_path: Path) -> Non
         process = {"p": {"binary": "p", "after": [], "ready": [{"api": "/x"}]}}
         write(tmp_path, name, build=build, processes=process)
     with pytest.raises(InputError, match="process p is in components one and two"):
-        component_selection.select_required_components(component_selection.load_all(tmp_path), ["one", "two"])
+        component_selection.select_required_components(
+            component_selection.load_all_components(tmp_path), ["one", "two"]
+        )
 
 
 def test_processes_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
     for name, other in (("one", "two"), ("two", "one")):
         write(tmp_path, name, processes={name: {"binary": name, "after": [other], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match="wait for each other: one, two"):
-        component_selection.select_required_components(component_selection.load_all(tmp_path), ["one", "two"])
+        component_selection.select_required_components(
+            component_selection.load_all_components(tmp_path), ["one", "two"]
+        )
 
 
 def test_a_process_that_waits_for_nobody_known_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", processes={"one": {"binary": "one", "after": ["onf"], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match=r"starts after 'onf', which does not exist \(did you mean 'one'\?\)"):
-        component_selection.select_required_components(component_selection.load_all(tmp_path), ["one"])
+        component_selection.select_required_components(component_selection.load_all_components(tmp_path), ["one"])
 
 
 def test_a_folder_without_components_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no components there"):
-        component_selection.load_all(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_a_kind_is_not_converted_by_a_webhook_whose_service_has_no_pod(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_another_release_lies_beside_the_component_s_own_and_brings_its_definiti
     assert (other.version, other.release) == (version, f"{MODULE}@v{version}")
     assert [crd.version for crd in other.crds] == [f"v{version}"]
     assert component_cache_key(other) != component_cache_key(kueue)
-    assert component_versions.changed_versions([kueue, other]) == {"kueue": version}
+    assert component_versions.components_in_other_version([kueue, other]) == {"kueue": version}
 
 
 def test_what_publishers_and_debian_have_is_not_of_a_checkout(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_unknown_release_is_refused_with_those_that_work(kueue: RehearsalComp
 def test_a_version_of_what_the_cluster_lacks_is_refused(kueue: RehearsalComponent) -> None:
     for setting, values in (("rehearsal_versions", ({"kueu": "1"}, {})), ("rehearsal_sources", ({}, {"kueu": "/x"}))):
         with pytest.raises(InputError, match="kueue") as raised:
-            component_versions.check_names([kueue], *values)
+            component_versions.check_component_names([kueue], *values)
         assert raised.value.setting == setting
 
 

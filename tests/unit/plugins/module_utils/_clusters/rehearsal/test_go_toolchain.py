@@ -30,7 +30,7 @@ def test_versions_are_read(text: str, numbers: tuple[int, ...]) -> None:
 
 def test_the_needed_version_is_that_of_go_mod(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module x\n\ngo 1.26.0\n\nrequire y v1.27.0\n")
-    assert go_toolchain.required_version(tmp_path) == (1, 26, 0)
+    assert go_toolchain.go_version_required_by_module(tmp_path) == (1, 26, 0)
 
 
 def test_a_go_on_path_that_is_new_enough_is_taken(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def chain(tmp_path: Path, script: str) -> go_toolchain.Toolchain:
 
 def test_the_output_of_a_command_is_returned(tmp_path: Path) -> None:
     assert (
-        go_toolchain.run_go(chain(tmp_path, 'echo "$1 $GOTOOLCHAIN"'), ["env"], tmp_path, print, "x", 10)
+        go_toolchain.run_go_command(chain(tmp_path, 'echo "$1 $GOTOOLCHAIN"'), ["env"], tmp_path, print, "x", 10)
         == "env local\n"
     )
 
@@ -66,7 +66,7 @@ def test_a_failure_carries_the_last_lines_that_matter(tmp_path: Path) -> None:
         "echo 'go: downloading x v1' >&2; echo 'k8s.io/api/core/v1' >&2; echo 'main.go:3: undefined: y' >&2; exit 1"
     )
     with pytest.raises(ProcessError) as caught:
-        go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 10)
+        go_toolchain.run_go_command(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 10)
     assert str(caught.value) == "tool: go build ended with 1:\n    main.go:3: undefined: y"
 
 
@@ -81,7 +81,7 @@ def test_a_build_that_takes_too_long_is_ended_with_all_its_children(tmp_path: Pa
             time.sleep(0.01)
 
     with pytest.raises(ProcessError, match="tool: not done after 0 s"):
-        go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, say, "tool", 0)
+        go_toolchain.run_go_command(chain(tmp_path, script), ["build"], tmp_path, say, "tool", 0)
     for pid in pids.read_text().split():
         assert ended(int(pid))
 
@@ -102,7 +102,7 @@ def test_a_build_ends_when_we_are_told_to_end(tmp_path: Path) -> None:
     try:
         threading.Thread(target=when_it_runs).start()
         with pytest.raises(SystemExit):
-            go_toolchain.run_go(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 60)
+            go_toolchain.run_go_command(chain(tmp_path, script), ["build"], tmp_path, print, "tool", 60)
     finally:
         signal.signal(signal.SIGTERM, before)
     for pid in pids.read_text().split():
@@ -117,7 +117,7 @@ def test_a_signal_that_comes_while_a_build_is_started_takes_effect_when_its_proc
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        with pytest.raises(SystemExit) as ended, go_toolchain.signals_deferred():
+        with pytest.raises(SystemExit) as ended, go_toolchain.defer_termination_signals():
             signal.raise_signal(signal.SIGTERM)
             held = True
         assert signal.getsignal(signal.SIGTERM) is end

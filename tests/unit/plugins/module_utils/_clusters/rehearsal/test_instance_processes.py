@@ -52,7 +52,7 @@ def test_a_started_process_is_found_with_its_record(instance: Path, start) -> No
     child = start()
     (found,) = instance_processes.list_running_processes(instance)
     assert (found.name, found.pid, found.program) == ("a", child.pid, SLEEP)
-    assert instance_processes.is_recorded(found, instance_processes.read_record(instance / "pids", "a"))
+    assert instance_processes.is_recorded_process(found, instance_processes.read_record(instance / "pids", "a"))
 
 
 def test_it_leads_a_session_and_inherits_little_of_our_environment(instance: Path, start, monkeypatch) -> None:
@@ -106,9 +106,9 @@ def test_a_record_of_an_earlier_process_with_the_same_pid_does_not_count(instanc
     (found,) = instance_processes.list_running_processes(instance)
     record = instance_processes.read_record(instance / "pids", "a")
     assert record is not None
-    assert not instance_processes.is_recorded(found, replace(record, ticks=record.ticks - 1))
-    assert not instance_processes.is_recorded(found, replace(record, boot="before"))
-    assert not instance_processes.is_recorded(found, None)
+    assert not instance_processes.is_recorded_process(found, replace(record, ticks=record.ticks - 1))
+    assert not instance_processes.is_recorded_process(found, replace(record, boot="before"))
+    assert not instance_processes.is_recorded_process(found, None)
 
 
 def test_stopping_never_signals_a_pid_that_was_used_again(instance: Path, start) -> None:

@@ -101,10 +101,10 @@ def test_half_an_image_is_made_again(tmp_path: Path, programs: dict[str, Path]) 
 def test_a_changed_image_is_not_used(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts = [component(tmp_path, HOLD)]
     found, _made = node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
-    node_images.check_sums(parts, found)
+    node_images.verify_node_image_checksums(parts, found)
     found["hold"].write_bytes(b"evil")
     with pytest.raises(OwnershipError, match="was changed since it was created"):
-        node_images.check_sums(parts, found)
+        node_images.verify_node_image_checksums(parts, found)
 
 
 @pytest.mark.parametrize("change", ["more", "another", "permissions", "gone"])
@@ -123,7 +123,7 @@ def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: 
     else:
         file.unlink()
     with pytest.raises(OwnershipError, match="tree was changed since it was created: it is not used. Remove "):
-        node_images.check_sums(parts, found)
+        node_images.verify_node_image_checksums(parts, found)
 
 
 def test_an_image_without_its_tree_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
@@ -175,7 +175,7 @@ def test_a_layer_belongs_to_root_and_has_no_devices(tmp_path: Path) -> None:
             member.linkname = "bin/sh" if kind == tarfile.SYMTYPE else ""
             member.size = 4 if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(b"text") if member.size else None)
-    unpack_packages.own_by_root(tree, layer)
+    unpack_packages.copy_archive_owned_by_root(tree, layer)
     with tarfile.open(layer) as archive:
         found = {one.name: one for one in archive}
         assert archive.extractfile("bin/sh").read() == b"text"  # type: ignore[union-attr]

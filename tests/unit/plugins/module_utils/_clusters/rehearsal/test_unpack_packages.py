@@ -94,7 +94,7 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
     sources = existing_programs.ProgramSources(tmp_path / "cache")
     programs = component_binaries._create_cache_folder  # the part of ensure() that needs no Go
     programs(component, sources, partial(component_binaries._write_programs_and_crds, component, sources), quiet)
-    found = existing_programs.read_entry(
+    found = existing_programs.read_cached_programs(
         component, existing_programs.component_cache_folder(component, tmp_path / "cache")
     )
     assert found is not None and found.source == "Debian package tool 1:2.0-3"
@@ -103,20 +103,20 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
 
 def test_the_archive_is_that_of_the_machine(put_apt: Callable[[str], None]) -> None:
     put_apt(APT.format(package="none"))
-    assert unpack_packages.archive_url() == "http://debian.invalid/debian/"
+    assert unpack_packages.debian_archive_url() == "http://debian.invalid/debian/"
 
 
 def test_a_machine_without_a_debian_archive_says_so(put_apt: Callable[[str], None]) -> None:
     put_apt("#!/bin/sh\necho 'Other|Other|http://other.invalid/'\n")
     with pytest.raises(ProcessError, match="no Debian archive"):
-        unpack_packages.archive_url()
+        unpack_packages.debian_archive_url()
 
 
 def test_a_program_that_hangs_or_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(WaitTimeout, match=r"sleep 60 has not ended after 0\.1 s"):
-        unpack_packages.run_tool(["sleep", "60"], tmp_path, 0.1)
+        unpack_packages.run_unpacking_program(["sleep", "60"], tmp_path, 0.1)
     with pytest.raises(ProcessError, match="/no/such can't be started: No such file"):
-        unpack_packages.run_tool(["/no/such"], tmp_path, 1)
+        unpack_packages.run_unpacking_program(["/no/such"], tmp_path, 1)
 
 
 PROGRAM = b"#!/bin/sh\necho proxy\n"
@@ -152,7 +152,7 @@ def write(folder: Path, path: str) -> None:
 def ensure(component: component_spec.RehearsalComponent, cache: Path) -> existing_programs.ComponentPrograms:
     said: list[str] = []
     sources = existing_programs.ProgramSources(cache, publishers="never")
-    programs, _made = component_binaries.ensure_programs([component], sources, said.append)
+    programs, _made = component_binaries.provide_component_programs([component], sources, said.append)
     assert not any("with Go" in line for line in said), said
     return programs["gateway"]
 

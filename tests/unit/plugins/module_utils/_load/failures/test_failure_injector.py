@@ -17,7 +17,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     DataError,
@@ -25,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -165,7 +165,7 @@ def injector(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], s
 
 
 def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
-    return [row for row in files.read_lines(point(folder) / failure_ledger.FILE) if row["type"] == kind]
+    return [row for row in files.read_json_lines(point(folder) / failure_ledger.FILE) if row["type"] == kind]
 
 
 def wait_for_row(folder: Path, kind: str, number: int = 1) -> None:
@@ -620,11 +620,11 @@ def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(
     spec = run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path))
     cluster.refuse = of_node("a")
     with pytest.raises(ApiError):
-        run_cleanup.run(spec, StepDirectory(None))
+        run_cleanup.clean_up_or_verify(spec, StepDirectory(None))
     assert len(swept) == 1 and MARK not in cluster.node("b")["metadata"]["annotations"]
     assert any("1 failure of this run on https://another.example not undone" in text for text in said)
     with pytest.raises(SeatrialError, match="still has failures that were not undone: node_drained of a"):
-        run_cleanup.run(
+        run_cleanup.clean_up_or_verify(
             run_cleanup.CleanupSpec(cluster.kubeconfig, "failing", run_dir=str(tmp_path), verify=True),
             StepDirectory(None),
         )
@@ -633,12 +633,12 @@ def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(
     damaged.write_text('{"type":"inj\n{"type":"end","at":1}\n', encoding="utf-8")
     cluster.refuse = lambda asked: 0
     with pytest.raises(DataError, match="not a JSON record"):
-        run_cleanup.run(spec, StepDirectory(None))
+        run_cleanup.clean_up_or_verify(spec, StepDirectory(None))
     assert len(swept) == 3 and MARK not in cluster.node("a")["metadata"]["annotations"]
     damaged.unlink()
     cluster.add(node("a", **{MARK: "failing-001-3"}))
     write_row(tmp_path, 3, "a", server, "node_drained")
     assert (
-        run_cleanup.run(spec, StepDirectory(None))["changed"]
-        and not run_cleanup.run(spec, StepDirectory(None))["changed"]
+        run_cleanup.clean_up_or_verify(spec, StepDirectory(None))["changed"]
+        and not run_cleanup.clean_up_or_verify(spec, StepDirectory(None))["changed"]
     )

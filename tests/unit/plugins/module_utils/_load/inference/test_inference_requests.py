@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.capacity_search_schedule import (
     SearchSchedule,
@@ -138,7 +138,7 @@ def test_an_event_of_whatever_form_ends_its_request_and_not_the_load(events: lis
     request = answered(*events, "[DONE]")
     assert request.outcome in ("succeeded", "failed")
     row = {**request.record(MonotonicWallClock(1000.0, 0.0)), "outcome": request.outcome}
-    files.check_schema("requests/1", row)
+    files.validate_against_schema("requests/1", row)
     assert (request.answer.tokens or 0) >= 0
 
 

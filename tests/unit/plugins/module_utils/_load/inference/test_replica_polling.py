@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import read_lines, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import read_json_lines, session_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import replica_polling
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.replica_polling import (
     SCHEMA,
@@ -54,7 +54,7 @@ def test_a_change_lies_between_the_begin_of_the_look_before_and_the_end_of_the_o
         {"type": "pod", "pod": "b", "stage": "created", "at": 10.25, "since": 10.0},
     ]
     for record in [*first, *second]:
-        files.check_schema(SCHEMA, record)
+        files.validate_against_schema(SCHEMA, record)
 
 
 def test_each_stage_of_a_pod_is_written_once() -> None:
@@ -82,7 +82,7 @@ def watched(tmp_path: Path, answer: Callable[[Asked], Any], body: Callable[[], N
         session = session_line(SCHEMA, "t1126-abcdef", "001", MonotonicWallClock.start())
         with replica_polling.poll_replicas(spec, tmp_path / "scale.jsonl", session, lambda: None):
             body()
-    return list(read_lines(tmp_path / "scale.jsonl"))
+    return list(read_json_lines(tmp_path / "scale.jsonl"))
 
 
 def one_server(asked: Asked) -> Any:
@@ -128,7 +128,7 @@ def test_looks_that_fail_are_written_with_the_time_since_the_last_that_did_not(t
 
     records = watched(tmp_path, answer, break_for_a_moment)
     for record in records:
-        files.check_schema(SCHEMA, record)
+        files.validate_against_schema(SCHEMA, record)
     failed = [record for record in records if record["type"] == "failed"]
     (blind,) = (record for record in records if record["type"] == "blind")
     assert "no leader" in failed[0]["error"] and {record["since"] for record in failed} == {blind["since"]}

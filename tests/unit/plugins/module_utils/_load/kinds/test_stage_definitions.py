@@ -14,7 +14,7 @@ CREATED = "2026-11-21T05:36:23Z"
 
 
 def shipped(name: str) -> stage_definitions.KindStages:
-    return stage_definitions.compile_kind(workload_kinds.load_kind(name).definition)
+    return stage_definitions.compile_stages_of_kind(workload_kinds.load_kind_by_name_or_path(name).definition)
 
 
 def values(kind: stage_definitions.KindStages, thing: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def test_what_stages_wait_for_is_there_or_belongs_to_another_kind() -> None:
 
 def one_stage(**stage: Any) -> stage_definitions.KindStages:
     definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", **stage}]}
-    return stage_definitions.compile_kind(definition)
+    return stage_definitions.compile_stages_of_kind(definition)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_each_source_gives_a_time_a_truth_or_nothing(stage: dict[str, Any], stat
 )
 def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as caught:
-        stage_definitions.compile_kind({"api_version": "v1", "kind": "X", "stages": [], **change})
+        stage_definitions.compile_stages_of_kind({"api_version": "v1", "kind": "X", "stages": [], **change})
     assert words in str(caught.value)
 
 
@@ -280,14 +280,14 @@ def test_what_is_wrong_in_a_definition_is_named(change: dict[str, Any], words: s
 def test_what_is_wrong_above_the_stages_is_named_too(change: dict[str, Any], words: str) -> None:
     definition = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
     with pytest.raises(InputError) as caught:
-        stage_definitions.compile_kind({**definition, **change})
+        stage_definitions.compile_stages_of_kind({**definition, **change})
     assert words in str(caught.value)
 
 
 def test_a_kind_may_stand_there_once() -> None:
     one = {"api_version": "v1", "kind": "X", "stages": [{"name": "s", "writer": "node", "field": "a"}]}
     with pytest.raises(InputError, match="stages: duplicate definition of X"):
-        stage_definitions.compile_kinds([one, one])
+        stage_definitions.compile_stages_of_kinds([one, one])
 
 
 def test_a_stage_that_no_object_reached_because_its_expression_fits_none_is_noted() -> None:
@@ -319,7 +319,7 @@ def test_a_thousand_gpus_are_counted_though_the_server_writes_them_with_a_unit()
 def test_a_stage_at_deletion_neither_ends_a_workload_nor_shows_that_it_runs(more: dict[str, Any]) -> None:
     stage = {"name": "released", "writer": "controller", **more}
     with pytest.raises(InputError, match="stage 'released' of Claim: deleted must be true, and goes neither with"):
-        stage_definitions.compile_kind({"api_version": "v1", "kind": "Claim", "stages": [stage]})
+        stage_definitions.compile_stages_of_kind({"api_version": "v1", "kind": "Claim", "stages": [stage]})
 
 
 def test_a_pod_has_the_gpus_of_its_limits_and_those_that_our_template_says_it_claims() -> None:

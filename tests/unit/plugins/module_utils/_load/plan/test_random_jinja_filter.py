@@ -11,7 +11,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rand
     draw_number_for_workload,
     uniform_number_by_index,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+    render_template_for_indices,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,7 @@ def test_what_is_no_distribution_is_refused(spec: object, told: str) -> None:
 def test_a_template_draws_for_each_workload_the_same_in_every_template() -> None:
     text = "apiVersion: v1\nkind: {kind}\nspec: {{seconds: {{{{ index | drawn(times, 7) }}}}}}\n"
     made = [
-        render(
+        render_template_for_indices(
             WorkloadTemplate("x", text.format(kind=kind), parameters={"times": LOGNORMAL}),
             "run-01",
             "001",

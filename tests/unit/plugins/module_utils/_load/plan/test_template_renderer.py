@@ -11,7 +11,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import render
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+    render_template_for_indices,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
     BodyCache,
     RenderedTemplate,
@@ -25,7 +27,9 @@ HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ name }}'}\n"
 
 
 def made(content: str, count: int = 12, **parameters: Any) -> RenderedTemplate:
-    return render(WorkloadTemplate("t", content, 1, parameters), "test-run", "001", "ns", range(count))
+    return render_template_for_indices(
+        WorkloadTemplate("t", content, 1, parameters), "test-run", "001", "ns", range(count)
+    )
 
 
 def test_an_object_is_named_and_labelled_and_keeps_its_own_labels() -> None:
@@ -77,7 +81,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=30))
 def test_a_parameter_of_any_text_comes_through_whole(index: int, text: str) -> None:
-    rendered = render(
+    rendered = render_template_for_indices(
         WorkloadTemplate("t", HEAD + "data: {x: {{ x | to_json }}}\n", 1, {"x": text}),
         "test-run",
         "001",
@@ -101,7 +105,7 @@ def test_what_is_rendered_one_by_one_takes_no_memory_for_its_bodies() -> None:
 
 @pytest.mark.parametrize("text", ["{{ index }}", "{{ index * 2 }}"])
 def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
-    rendered = render(
+    rendered = render_template_for_indices(
         WorkloadTemplate("t", f"{HEAD}data: {{x: '{text}'}}\n"), "test-run", "001", "ns", array("Q", [3, 7, 40])
     )
     factor = 2 if "*" in text else 1
@@ -116,9 +120,11 @@ def test_only_what_a_template_is_used_for_is_rendered(text: str) -> None:
 
 
 def test_a_template_that_nothing_is_made_from_is_still_tried() -> None:
-    assert render(WorkloadTemplate("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
+    assert render_template_for_indices(WorkloadTemplate("t", HEAD), "test-run", "001", "ns", array("Q")).first == 0
     with pytest.raises(InputError, match="'nobody' is undefined"):
-        render(WorkloadTemplate("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q"))
+        render_template_for_indices(
+            WorkloadTemplate("t", HEAD + "data: {x: '{{ nobody }}'}\n"), "test-run", "001", "ns", array("Q")
+        )
 
 
 def test_related_objects_come_before_the_workload() -> None:
@@ -254,7 +260,9 @@ def test_no_object_of_one_workload_has_a_name_of_another(one: Named, other: Name
 
 
 def test_objects_of_a_further_attempt_are_named_and_labelled_as_such() -> None:
-    workload = render(WorkloadTemplate("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)).workload
+    workload = render_template_for_indices(
+        WorkloadTemplate("t", HEAD, 1, {}), "test-run", "003-2", "ns", range(12)
+    ).workload
     metadata = workload.manifest(11)["metadata"]
     assert metadata["name"] == workload.name(11) == "test-run-003r2-11"
     assert metadata["labels"] == run_labels.workload_labels("test-run", "003-2", 11)
@@ -279,7 +287,7 @@ data: {{ (pod("Never") | from_yaml).spec | to_json }}
 
 def test_shared_objects_are_rendered_once_with_the_macros_of_the_workloads_and_without_their_documents() -> None:
     template = WorkloadTemplate("My kind", MACRO + HEAD + "data: {uses: '{{ prepared }}'}\n", prepare=SHARED)
-    rendered = render(template, "test-run", "001", "ns", [4, 5])
+    rendered = render_template_for_indices(template, "test-run", "001", "ns", [4, 5])
     (shared,) = rendered.shared
     assert shared["metadata"] == {
         "name": "test-run-001-my-kind",
@@ -301,7 +309,7 @@ def test_shared_objects_are_rendered_once_with_the_macros_of_the_workloads_and_w
 def test_a_shared_object_that_other_runs_would_share_is_refused() -> None:
     template = WorkloadTemplate("t", HEAD, prepare="apiVersion: v1\nkind: Secret\nmetadata: {name: mine}\n")
     with pytest.raises(InputError, match=r"shared object 1 of 1: metadata.name 'mine' must hold \{\{ prepared \}\}"):
-        render(template, "test-run", "001", "ns", [0])
+        render_template_for_indices(template, "test-run", "001", "ns", [0])
 
 
 def test_a_template_asks_which_fields_the_server_has() -> None:
@@ -310,6 +318,6 @@ def test_a_template_asks_which_fields_the_server_has() -> None:
     def has(*field: str) -> bool:
         return field == ("g/v1", "Kind", "spec.x")
 
-    assert render(WorkloadTemplate("t", text), "r", "001", "ns", [0], None, has).workload.manifest(0)["data"] == {
-        "x": "True"
-    }
+    assert render_template_for_indices(WorkloadTemplate("t", text), "r", "001", "ns", [0], None, has).workload.manifest(
+        0
+    )["data"] == {"x": "True"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import workload_plan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrivals import arrivals_from_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.arrival_times import arrivals_from_options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +30,9 @@ def make(count: int = 8, arrival: dict[str, Any] | None = None, **changes: Any) 
     }
     given = {**values, **changes}
     names, weights = ([one[key] for one in given["templates"]] for key in ("name", "weight"))
-    return workload_plan.make_plan(**given, chosen=workload_plan.assign_templates(given["arrivals"], names, weights))
+    return workload_plan.plan_workloads(
+        **given, chosen=workload_plan.assign_templates(given["arrivals"], names, weights)
+    )
 
 
 @settings(deadline=None)
@@ -78,10 +80,10 @@ def test_a_seed_that_nobody_gave_is_drawn_once(tmp_path: Path) -> None:
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "plan.jsonl"
-    assert workload_plan.write_or_compare(path, make()) is False
+    assert workload_plan.write_plan_or_compare(path, make()) is False
     assert workload_plan.read_complete_plan(path) == make()
     before = path.read_bytes()
-    assert workload_plan.write_or_compare(path, make()) is True
+    assert workload_plan.write_plan_or_compare(path, make()) is True
     assert path.read_bytes() == before
 
 
@@ -102,15 +104,15 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_a_directory_with_another_load_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     path = tmp_path / "plan.jsonl"
-    workload_plan.write_or_compare(path, make())
+    workload_plan.write_plan_or_compare(path, make())
     with pytest.raises(InputError) as caught:
-        workload_plan.write_or_compare(path, make(**changes))
+        workload_plan.write_plan_or_compare(path, make(**changes))
     assert words in str(caught.value) and str(path) in str(caught.value)
 
 
 def test_more_requests_in_flight_do_not_make_another_load(tmp_path: Path) -> None:
-    workload_plan.write_or_compare(tmp_path / "plan.jsonl", make())
-    assert workload_plan.write_or_compare(tmp_path / "plan.jsonl", make(in_flight=9)) is True
+    workload_plan.write_plan_or_compare(tmp_path / "plan.jsonl", make())
+    assert workload_plan.write_plan_or_compare(tmp_path / "plan.jsonl", make(in_flight=9)) is True
 
 
 def test_a_plan_that_is_missing_cut_or_of_another_version_is_refused(tmp_path: Path) -> None:

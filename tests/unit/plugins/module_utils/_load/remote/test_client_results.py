@@ -31,12 +31,12 @@ def request_of(tmp_path: Path) -> LoadSpec:
               "arrival": {"type": "closed"}, "in_flight": 1, "templates": [{"name": "t", "kind": "Job"}]}  # fmt: skip
     rows = [{"type": "workload", "index": index, "name": f"run-abc-001-{index}", "offset": None, "template": "t",
              "parameters": {}} for index in range(7)]  # fmt: skip
-    files.write_lines(tmp_path / "plan.jsonl", [header, *rows])
+    files.write_json_lines(tmp_path / "plan.jsonl", [header, *rows])
     parts = ([0, 2, 4, 6], [1])
     for client, part in enumerate(parts):
         (tmp_path / str(client)).mkdir()
         lines = [session(client), *(attempt(index, "Job", "created") for index in part)]
-        files.write_lines(tmp_path / str(client) / "ledger.jsonl", lines)
+        files.write_json_lines(tmp_path / str(client) / "ledger.jsonl", lines)
     with open(tmp_path / "1" / "ledger.jsonl", "ab") as stream:
         stream.write(f"{files.encode(attempt(3, 'Secret', 'created'))}\n".encode())  # its Job was not created yet
         stream.write(f"{files.encode(attempt(5, 'Job', 'already_mine'))}\n".encode())
@@ -50,7 +50,7 @@ def request_of(tmp_path: Path) -> LoadSpec:
 
 def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_of: LoadSpec) -> None:
     folder, lost = request_of.point_dir, {1: "exit code 137"}
-    client_results.join_files(folder, {0: folder / "0", 1: folder / "1"}, 2, lost)
+    client_results.join_files_of_clients(folder, {0: folder / "0", 1: folder / "1"}, 2, lost)
     counts = {"planned": 4, "created": 4, "already_mine": 0, "succeeded": 0}
     one = {"changed": True, "counts": counts, "timed_out": False, "stopped": "", "waiting_for": [], "refusals": [],
            "held_back": 0, "stolen": 0.0, "rate": 1.0, "load_seconds": 1.0, "repeated": {}, "sessions": 1, "events": 4,

@@ -56,7 +56,7 @@ def test_a_part_that_no_pod_of_ours_would_write_is_refused(tmp_path: Path, packe
     ends = {LEDGER: base64.b64encode(packed).decode()}
     store.held["load-0-files"] = {"data": {"index": json.dumps(index)}, "binaryData": ends}
     with pytest.raises(DataError, match=f"load-0-files has no valid part of a file: it is {why}"):
-        files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "to")
+        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "to")
 
 
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> No
         assert pod.send() is False, "nothing was added"
         with open(folder / LEDGER, "ab") as stream:
             stream.write(b"lost with the pod")
-    index = files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    index = files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
     assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
     assert sum(last - first + 1 for one in index.values() for _of, first, last in one["parts"]) > 4
 
@@ -90,7 +90,7 @@ def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Pa
     assert again.restore()
     (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
     assert again.send()
-    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
+    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
 
 
@@ -104,7 +104,7 @@ def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> 
         pod.send()
     store.before = lambda: None
     assert pod.send()
-    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
+    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
 
 
@@ -163,7 +163,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
                 pass
             store.before = store.after = lambda: None
             here = Path(top) / "here"
-            for name in files_in_configmaps.fetch_results(store, "ns", "load-0", here):
+            for name in files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", here):
                 found = (here / name).read_bytes()
                 assert complete(found).startswith(handed[name]) and files[name].startswith(complete(found))
 
@@ -199,12 +199,12 @@ def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
     for data, words in ((b"no", "no valid part"), (zlib.compress(b"other"), "its checksum differs")):
         store.held[part] = {**kept, "binaryData": {key: base64.b64encode(data).decode()}}
         with pytest.raises(DataError, match=words):
-            files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
+            files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     del store.held[part]
     with pytest.raises(DataError, match="was deleted"):
-        files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "c")
+        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     with pytest.raises(DataError, match="load-1-files with the files of the load was deleted"):
-        files_in_configmaps.fetch_results(store, "ns", "load-1", tmp_path / "c")
+        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-1", tmp_path / "c")
 
 
 def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
@@ -212,8 +212,12 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     clients = (ended, ClientState("running"), ClientState("running"), ClientState())
     pods = {1: "exit code 137, Error"}
     job: dict[str, Any] = {"status": {"failedIndexes": "0-1,7"}}
-    assert driver_pod.lost_clients(job, clients, pods) == {1: "exit code 137, Error"}
+    assert driver_pod.clients_without_pod(job, clients, pods) == {1: "exit code 137, Error"}
     job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
-    assert driver_pod.lost_clients(job, clients, pods) == {1: "exit code 137, Error", 2: "too long", 3: "too long"}
-    assert driver_pod.lost_clients({}, clients, pods) == {}
+    assert driver_pod.clients_without_pod(job, clients, pods) == {
+        1: "exit code 137, Error",
+        2: "too long",
+        3: "too long",
+    }
+    assert driver_pod.clients_without_pod({}, clients, pods) == {}
     assert driver_pod.parse_index_intervals("1,3-5") == {1, 3, 4, 5} and driver_pod.parse_index_intervals("") == set()

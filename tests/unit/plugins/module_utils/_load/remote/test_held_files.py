@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.dr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_store import ResultStore
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 from config_map_store import ConfigMapStore
 
 LEDGER, OBSERVATIONS = files_in_configmaps.FILES
@@ -55,7 +55,7 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
     assert size_of(store) <= most + 2 * files_in_configmaps.MAX_PART_BYTES + 400_000, (
         "the API server gets no more than that"
     )
-    files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
     whole = {name: (tmp_path / "a" / name).read_bytes() for name in files_in_configmaps.FILES}
     assert (tmp_path / "here" / LEDGER).read_bytes() == whole[LEDGER]
     part = (tmp_path / "here" / OBSERVATIONS).read_bytes()
@@ -74,7 +74,7 @@ def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held
         (tmp_path / "a" / name).write_bytes(b'{"type":"end"}\n')
     pod.send()
     assert pod.held is held
-    index = files_in_configmaps.fetch_results(store, "ns", "load-0", tmp_path / "here")
+    index = files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
     assert (tmp_path / "here" / LEDGER).read_bytes() == b'{"type":"end"}\n'
     assert ((tmp_path / "here" / OBSERVATIONS).read_bytes() == b"") is held and index
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_scheduling import why_waiting
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+    why_pod_waits_or_ended,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -47,7 +49,7 @@ class Server:
 
 
 def wanted(*templates: str, **more: Any) -> LoadSpec:
-    pod = workload_kinds.load_kind("Pod").definition
+    pod = workload_kinds.load_kind_by_name_or_path("Pod").definition
     stages = (pod, {**pod, "kind": "Gone"})
     usual: dict[str, Any] = {
         "kubeconfig": "k", "context": "", "run": "run-abc", "point": "001", "point_dir": Path("p"), "namespace": "ns",
@@ -62,7 +64,9 @@ def wanted(*templates: str, **more: Any) -> LoadSpec:
 
 def allowed(request: LoadSpec, lock: dict[str, Any] | None = None) -> set[tuple[str, str, str]]:
     server: Any = Server()
-    return {(one.namespace, one.resource, one.verb) for one in pod_manifests.required_rights(server, request, lock)}
+    return {
+        (one.namespace, one.resource, one.verb) for one in pod_manifests.rights_needed_on_target(server, request, lock)
+    }
 
 
 def test_the_rights_are_the_kinds_of_the_templates_and_stages_in_their_namespace_and_no_more() -> None:
@@ -84,7 +88,7 @@ def test_a_lock_and_several_namespaces_widen_them_by_just_that() -> None:
 def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_cluster_only() -> None:
     asked = {"request": {"run_id": "run-abc"}, "lock": None}
     for config in (None, "secret words"):
-        made = pod_manifests.owned_objects(ORDER, "uid-1", asked, config)
+        made = pod_manifests.objects_owned_by_job(ORDER, "uid-1", asked, config)
         assert all(one["metadata"]["ownerReferences"][0]["uid"] == "uid-1" for one in made)
         assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "run-abc" for one in made)
         data = next(one["data"] for one in made if one["kind"] == "Secret")
@@ -96,7 +100,7 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
 
 
 def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
-    made = pod_manifests.owned_objects(replace(ORDER, clients=2), "u", {"request": {}, "lock": None}, None)
+    made = pod_manifests.objects_owned_by_job(replace(ORDER, clients=2), "u", {"request": {}, "lock": None}, None)
     (role,) = [one for one in made if one["kind"] == "Role"]
     rights = {
         (verb, name) for rule in role["rules"] for verb in rule["verbs"] for name in rule.get("resourceNames", "*")
@@ -111,7 +115,7 @@ def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
 def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
     trace = random.Random(1).randbytes(1_200_000).hex()
     with pytest.raises(InputError, match="the maximum of a Secret is 1 MB: run the load on the controller"):
-        pod_manifests.owned_objects(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
+        pod_manifests.objects_owned_by_job(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
 
 
 def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
@@ -177,4 +181,4 @@ def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
     ],
 )
 def test_what_a_pod_waits_for_is_said_in_its_own_words(status: dict[str, Any], said: str) -> None:
-    assert why_waiting({"status": status}) == said
+    assert why_pod_waits_or_ended({"status": status}) == said

@@ -77,14 +77,14 @@ def test_a_lost_connection_is_retried_and_the_load_started_once(
 ) -> None:
     host, point = Host(tmp_path), tmp_path / "points" / "001"
     host.breaks = ["status", "status", "fetch", "absent"]
-    result = remote_load.run(host.load(monkeypatch), point, None)
+    result = remote_load.run_remote_load(host.load(monkeypatch), point, None)
     assert result == {**DONE["result"], "found": False}  # type: ignore[dict-item]
     assert host.calls == ["present", "status", "status", "status", "status", "absent", "absent"]
     assert sum("no connection while" in line for line in host.lines) == 3 and "line 7" in host.lines
     assert (point / "there.jsonl").read_bytes() == host.ledger.read_bytes()
     assert (remote_load.read_load_record(point) or {})["state"] == "fetched"
     host.calls.clear()
-    again = remote_load.run(host.load(monkeypatch), point, None)
+    again = remote_load.run_remote_load(host.load(monkeypatch), point, None)
     assert again == {**DONE["result"], "changed": False, "found": True} and not host.calls  # type: ignore[dict-item]
 
 
@@ -94,7 +94,7 @@ def test_a_later_session_finds_the_load_or_starts_it(tmp_path: Path, monkeypatch
         point.mkdir()
         remote_load.write_load_record(point, "bastion", "", remote_load.STARTED)
         host.state = state
-        assert remote_load.run(host.load(monkeypatch), point, None)["found"] is (state == "running")
+        assert remote_load.run_remote_load(host.load(monkeypatch), point, None)["found"] is (state == "running")
         assert host.calls.count("present") == (state == "absent")
 
 
@@ -103,14 +103,14 @@ def test_a_load_that_failed_or_died_is_reported_with_its_message(
 ) -> None:
     host, point = Host(tmp_path, {"ok": False, "msg": "403 everywhere"}), tmp_path / "failed"
     with pytest.raises(ProcessError, match="bastion: 403 everywhere"):
-        remote_load.run(host.load(monkeypatch), point, None)
+        remote_load.run_remote_load(host.load(monkeypatch), point, None)
     assert remote_load.read_load_record(point) is None and host.calls[-1] == "absent"
     host = Host(tmp_path, {"ok": False, "error": "AccessError", "msg": "no cluster"})
     with pytest.raises(AccessError, match="bastion: no cluster"):
-        remote_load.run(host.load(monkeypatch), tmp_path / "unreachable", None)
+        remote_load.run_remote_load(host.load(monkeypatch), tmp_path / "unreachable", None)
     host.ends = ["died"]
     with pytest.raises(ProcessError, match="died without a result: it left no log"):
-        remote_load.run(host.load(monkeypatch), tmp_path / "died", None)
+        remote_load.run_remote_load(host.load(monkeypatch), tmp_path / "died", None)
     assert (remote_load.read_load_record(tmp_path / "died") or {})["state"] == "started", "cleanup has to find it"
 
 
@@ -121,7 +121,7 @@ def test_wrong_input_leaves_no_record_and_starts_nothing(tmp_path: Path, monkeyp
     host = Host(tmp_path)
     load = LoadOnHost({"run_id": "test-run"}, request, host.call, host.fetch, host.load(monkeypatch).retry)
     with pytest.raises(InputError, match="no template"):
-        remote_load.run(load, tmp_path / "p", None)
+        remote_load.run_remote_load(load, tmp_path / "p", None)
     assert not host.calls and remote_load.read_load_record(tmp_path / "p") is None
 
 
@@ -144,4 +144,4 @@ def test_a_connection_that_stays_lost_is_an_error_that_says_how_to_continue(
     host = Host(tmp_path)
     host.breaks = ["present"] * 1000
     with pytest.raises(AccessError, match=r"bastion could not be reached again .*test-run"):
-        remote_load.run(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)
+        remote_load.run_remote_load(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import held_lock_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
 
 
-def hold(folder: Path, host: str, cluster: str, state: str = held_lock_file.HELD) -> None:
+def hold(folder: Path, host: str, cluster: str, state: str = lock_state_file.HELD) -> None:
     process = {"pid": 1, "ticks": 1}
     stamp = "2026-11-21T10:00:00.000Z"
     record: dict[str, Any] = {
-        "schema": held_lock_file.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
+        "schema": lock_state_file.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
         "run": "run-abc", "owner": "ann", "purpose": "p", "waited": 0, "duration": 60, "since": stamp,
         "renewed": stamp, "until": stamp, "deadline": 1.0, "boot": "b", "keeper": process, "caller": process,
         "lost": "",
     }  # fmt: skip
-    held_lock_file.write_lock_record(folder / f"lock-{host}.json", record)
+    lock_state_file.write_lock_record(folder / f"lock-{host}.json", record)
 
 
 def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_cluster(tmp_path: Path) -> None:
@@ -28,14 +28,14 @@ def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_clust
     assert found is not None and found["namespace"] == "locks-of-api.sutest"
     assert remote_load.held_lock(tmp_path, "api.other") is None
     assert remote_load.held_lock(None, "api.sutest") is None
-    hold(tmp_path, "sutest", "api.sutest", held_lock_file.RELEASED)
+    hold(tmp_path, "sutest", "api.sutest", lock_state_file.RELEASED)
     assert remote_load.held_lock(tmp_path, "api.sutest") is None
 
 
 def test_a_note_is_forgotten_unless_its_files_are_here(tmp_path: Path) -> None:
     remote_load.write_load_record(tmp_path, "bastion", "", remote_load.STARTED)
-    remote_load.forget_record(tmp_path)
+    remote_load.delete_record_of_load(tmp_path)
     assert remote_load.read_load_record(tmp_path) is None
     remote_load.write_load_record(tmp_path, remote_load.DRIVER_POD, "ns", remote_load.FETCHED, {"msg": "all"})
-    remote_load.forget_record(tmp_path)
+    remote_load.delete_record_of_load(tmp_path)
     assert (remote_load.read_load_record(tmp_path) or {})["result"] == {"msg": "all"}

@@ -7,22 +7,26 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import compile_kind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.stage_definitions import (
+    compile_stages_of_kind,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     LIST,
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_index import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_by_owner import (
     AdoptedWorkloads,
     OwnerIndex,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    WorkloadTally,
+)
 
 CREATED = {"name": "created", "field": "metadata.creationTimestamp", "writer": "api-server"}
 DONE = {"name": "succeeded", "condition": "Complete", "writer": "controller", "ends": "succeeded"}
 RUNS = {"name": "running", "field": "status.phase", "equals": "Running", "writer": "node", "running": True}
-JOB = compile_kind({"api_version": "batch/v1", "kind": "Job", "stages": [CREATED, DONE]})
-POD = compile_kind({"api_version": "v1", "kind": "Pod", "stages": [CREATED, RUNS]})
+JOB = compile_stages_of_kind({"api_version": "batch/v1", "kind": "Job", "stages": [CREATED, DONE]})
+POD = compile_stages_of_kind({"api_version": "v1", "kind": "Pod", "stages": [CREATED, RUNS]})
 
 
 def thing(name: str, owner: str = "", version: int = 1, status: Any = None, owner_kind: str = "Job") -> dict[str, Any]:
@@ -58,7 +62,7 @@ class Session:
 
     def write(self, text: str) -> None:
         self.rows.append(json.loads(text))
-        files.check_schema("observations/1", self.rows[-1])
+        files.validate_against_schema("observations/1", self.rows[-1])
 
     def events(self, kind: str = "") -> list[tuple[str, str, int]]:
         rows = [row for row in self.rows if row["type"] == "event" and kind in ("", row["kind"])]

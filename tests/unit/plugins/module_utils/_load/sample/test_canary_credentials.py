@@ -9,7 +9,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ServerCredentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary import CanaryObjectWriter
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary_lease import CanaryObjectWriter
 from scripted_server import Asked, ScriptedServer
 
 

@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import observation_writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_index import OwnerIndex
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_by_owner import OwnerIndex
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    WorkloadTally,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-KIND = stage_definitions.compile_kind(
+KIND = stage_definitions.compile_stages_of_kind(
     {
         "api_version": "v1",
         "kind": "Pod",
@@ -48,7 +50,7 @@ class World:
 
     def write(self, text: str) -> None:
         row = json.loads(text)
-        files.check_schema("observations/1", row)
+        files.validate_against_schema("observations/1", row)
         self.rows.append(row)
 
     def pod(self, index: int, phase: str | None, uid: str = "", **status: str) -> dict[str, Any]:
@@ -148,7 +150,9 @@ def test_a_pod_made_again_under_its_name_is_another_life() -> None:
 def test_a_stage_at_deletion_is_reached_by_whatever_shows_that_an_object_is_gone(relisted: bool) -> None:
     released = {"name": "released", "deleted": True, "writer": "controller"}
     world = World(own=False)
-    kind = stage_definitions.compile_kind({**KIND.definition, "stages": [*KIND.definition["stages"], released]})
+    kind = stage_definitions.compile_stages_of_kind(
+        {**KIND.definition, "stages": [*KIND.definition["stages"], released]}
+    )
     world.observer = ObservationWriter(kind, False, world.tally, world.write)
     world.see(0, "Running", "ADDED")
     world.see(0, "Succeeded")
@@ -282,7 +286,9 @@ def test_rows_of_lines_are_those_of_the_whole_objects(events: list[tuple[int, st
 def test_what_a_stage_looks_at_is_never_left_out() -> None:
     one = {"name": "addressed", "writer": "node"}
     for field in ("status.podIP", "metadata.finalizers", "spec.nodeName"):
-        kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]})
+        kind = stage_definitions.compile_stages_of_kind(
+            {"api_version": "v1", "kind": "Pod", "stages": [{**one, "field": field}]}
+        )
         rows: list[str] = []
         observer = ObservationWriter(kind, False, WorkloadTally(), rows.append)
         world = World()
@@ -310,7 +316,7 @@ REASONS = st.sampled_from(["", "0/2 nodes are available", "no nodes available to
 @given(st.lists(st.tuples(st.integers(0, 3), REASONS, st.sampled_from(["MODIFIED", "MODIFIED", "DELETED"]))))
 def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, str]]) -> None:
     scheduled = {"name": "scheduled", "condition": "PodScheduled", "writer": "scheduler"}
-    kind = stage_definitions.compile_kind({"api_version": "v1", "kind": "Pod", "stages": [scheduled]})
+    kind = stage_definitions.compile_stages_of_kind({"api_version": "v1", "kind": "Pod", "stages": [scheduled]})
     world = World(own=False)
     world.observer = ObservationWriter(kind, False, world.tally, world.write)
     world.tally.run(0)  # what runs waits for nothing
@@ -334,8 +340,11 @@ EXPRESSION = {
     ],
 }
 KINDS = [
-    stage_definitions.compile_kind(one)
-    for one in (*(workload_kinds.load_kind(name).definition for name in workload_kinds.all_kind_names()), EXPRESSION)
+    stage_definitions.compile_stages_of_kind(one)
+    for one in (
+        *(workload_kinds.load_kind_by_name_or_path(name).definition for name in workload_kinds.all_kind_names()),
+        EXPRESSION,
+    )
 ]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(['},"status":{', '\\"', "ü☃", "\u2028"]))
 ODD = st.one_of(st.none(), TEXTS, st.integers(-(2**70), 2**70), st.just([]), st.just({}), st.just([{"type": None}]))
@@ -418,7 +427,7 @@ def test_the_event_of_a_new_object_is_decoded_once_if_its_type_comes_first(monke
     decoded: list[bytes] = []
 
     def counting(shape: Any) -> Any:
-        decode = needed_fields.create_document_decoder(shape)
+        decode = needed_json_fields.create_document_decoder(shape)
         return lambda line: decoded.append(line) or decode(line)
 
     monkeypatch.setattr(observation_writer, "create_document_decoder", counting)
@@ -437,7 +446,7 @@ def compact(document: Any) -> bytes:
 
 
 OWN_EXPRESSIONS = ("length(status.phases) > `0`", "contains(status.phases, 'Done')", "max(status.*)", "status.at")
-ODD_KIND = stage_definitions.compile_kind(
+ODD_KIND = stage_definitions.compile_stages_of_kind(
     {
         "api_version": "example.com/v1",
         "kind": "Simulation",
@@ -450,7 +459,7 @@ ODD_KIND = stage_definitions.compile_kind(
     }
 )
 SHIPPED = [
-    stage_definitions.compile_kind(workload_kinds.load_kind(name).definition)
+    stage_definitions.compile_stages_of_kind(workload_kinds.load_kind_by_name_or_path(name).definition)
     for name in workload_kinds.all_kind_names()
 ]
 FIELDS = (
@@ -486,7 +495,7 @@ def test_no_status_of_whatever_shape_ends_the_sampling(statuses: list[Any], kind
 
     def write(text: str) -> None:
         rows.append(json.loads(text))
-        files.check_schema("observations/1", rows[-1])
+        files.validate_against_schema("observations/1", rows[-1])
 
     metadata = {"name": "o", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {run_labels.INDEX: "4"}}
     tally = WorkloadTally()

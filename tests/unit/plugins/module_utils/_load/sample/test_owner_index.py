@@ -7,11 +7,13 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import workload_index
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import workload_by_owner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    WorkloadTally,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ class World:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.family = workload_index.OwnerIndex()
+        self.family = workload_by_owner.OwnerIndex()
         self.tally = WorkloadTally()
         self.observers = {}
         for kind in KINDS:
@@ -34,12 +36,12 @@ class World:
                 "select": "owners",
                 "stages": [{"name": "there", "field": "status.phase", "equals": "There", "writer": "node"}],
             }
-            compiled = stage_definitions.compile_kind(definition)
+            compiled = stage_definitions.compile_stages_of_kind(definition)
             self.observers[kind] = ObservationWriter(compiled, kind == KINDS[0], self.tally, self.write, self.family)
 
     def write(self, text: str) -> None:
         row = json.loads(text)
-        files.check_schema("observations/1", row)
+        files.validate_against_schema("observations/1", row)
         self.rows.append(row)
 
     def see(
@@ -96,19 +98,19 @@ def test_objects_of_others_are_left_out() -> None:
 def test_who_waits_too_long_is_somebody_elses_and_who_is_pushed_out_is_counted() -> None:
     world = World()
     world.see(1, 0, 1, at=0.0)
-    world.see(1, 1, 1, at=workload_index.OWNER_TIMEOUT + 1)
+    world.see(1, 1, 1, at=workload_by_owner.OWNER_TIMEOUT + 1)
     world.see(0, 0, 2)
     world.see(0, 1, 2)
     assert [(row["kind"], row["index"]) for row in world.rows] == [("RayJob", 0), ("RayJob", 1), ("RayCluster", 1)]
     assert world.family.dropped == 0
-    for number in range(workload_index.MAX_WAITING + 3):
+    for number in range(workload_by_owner.MAX_WAITING + 3):
         world.family.wait(1000.0, [f"owner-{number}"], lambda: None)
     assert world.family.dropped == 2
 
 
 def test_one_of_several_owners_is_enough_and_counts_once() -> None:
     told: list[int] = []
-    found = workload_index.OwnerIndex()
+    found = workload_by_owner.OwnerIndex()
     found.wait(0.0, ["a", "b"], lambda: told.append(1))
     found.add("b", 7)
     found.add("a", 7)

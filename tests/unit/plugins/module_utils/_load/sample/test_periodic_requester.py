@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import canary
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import canary_lease
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary_lease import (
     PeriodicRequester,
     phase_jitter,
     probe_times,
@@ -43,7 +43,7 @@ class Virtual(threading.Event):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until: float) -> None:
         super().__init__()
         self.now, self.until = 0.0, until
-        monkeypatch.setattr(canary.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(canary_lease.time, "monotonic", lambda: self.now)
 
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
@@ -52,7 +52,7 @@ class Cluster:
 
 
 def definition(kind: str, versions: Any) -> stage_definitions.KindStages:
-    return stage_definitions.compile_kind(
+    return stage_definitions.compile_stages_of_kind(
         {"api_version": versions, "kind": kind, "stages": [{"name": "s", "field": "status.s", "writer": "node"}]}
     )
 
@@ -75,7 +75,7 @@ def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     task = SamplingSpec("test-run", "001", tmp_path / "o.jsonl", "n", "n", kinds, frozenset(("Job",)), (), 100.0)
 
     def stores() -> dict[str, bool]:
-        return {row["kind"]: row["ruler"] for row in files.read_lines(task.path) if row["type"] == "store"}
+        return {row["kind"]: row["ruler"] for row in files.read_json_lines(task.path) if row["type"] == "store"}
 
     cluster = Cluster()
     original = cluster._answer
@@ -86,7 +86,7 @@ def test_kinds_of_another_etcd_are_told_apart(tmp_path: Path) -> None:
     cluster._answer = answer  # type: ignore[method-assign]
     sampled(tmp_path, cluster, task, lambda: len(stores()) >= 2)
     assert stores() == {"Job": True, "Event": False}
-    end = [row for row in files.read_lines(task.path) if row["type"] == "end"][0]
+    end = [row for row in files.read_json_lines(task.path) if row["type"] == "end"][0]
     assert end["canary"]["writes"] > 0 and end["canary"]["took"]["p50"] > 0 and end["cpu"] > 0
 
 
@@ -115,7 +115,7 @@ def test_etcd_is_sounded_where_it_is_ours_and_we_may(
         return reply(status, head % at + b',"items":null}')
 
     def rows(what: str) -> list[dict[str, Any]]:
-        return [row for row in files.read_lines(task.path) if row["type"] == what]
+        return [row for row in files.read_json_lines(task.path) if row["type"] == what]
 
     cluster._answer = answer  # type: ignore[method-assign]
 
@@ -143,5 +143,5 @@ def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_rai
         sampler._reader.put((0, kind_follower.LIST, time.monotonic(), [thing]))
         with pytest.raises(ApiError, match="no longer allowed"):
             sampler.process_events(0.1)
-        assert [row["uid"] for row in files.read_lines(task.path)] == ["u"]
+        assert [row["uid"] for row in files.read_json_lines(task.path)] == ["u"]
         sampler.close("failed", patience=1.0)

@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     Broken,
     LineStream,
+    format_request_head,
     request_bytes,
-    request_head,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import watch_multiplexer
@@ -62,7 +62,7 @@ class Talk:
         thread = threading.Thread(target=accept)
         thread.start()
         self.stream = LineStream(access, 5.0)
-        self.stream.open(request_bytes(access, request_head(access, "GET", "/x")), silence)
+        self.stream.open(request_bytes(access, format_request_head(access, "GET", "/x")), silence)
         thread.join()
         listening.close()
 

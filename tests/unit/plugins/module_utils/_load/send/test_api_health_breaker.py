@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_end import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.early_load_end import (
     MAX_BAD_PROBES,
     ApiServerProbe,
     LatencyJudge,
-    probe_server,
+    probe_api_server,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,5 +60,5 @@ def test_a_look_is_bad_when_the_server_is_not_ready_busy_or_silent(
         return RESET if status is None else (status, {})
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        probe = probe_server(client, "mine")
+        probe = probe_api_server(client, "mine")
     assert probe.trouble.startswith(trouble) and bool(probe.trouble) is bool(trouble)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
-    ledger,
+    creation_ledger,
     lifetime_stopper,
     object_creator,
 )
@@ -37,7 +37,7 @@ class Trial:
 
         def write(text: str) -> None:
             row = json.loads(text)
-            files.check_schema("ledger/1", row)
+            files.validate_against_schema("ledger/1", row)
             self.rows.append(row)
 
         access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
@@ -143,7 +143,7 @@ def test_after_the_end_of_the_load_nothing_is_stopped(trial: Any) -> None:
 
 def test_a_resumed_load_knows_what_was_stopped() -> None:
     row = {"type": "stop", "index": 3, "name": "x", "kind": "StatefulSet"}
-    past = ledger.ResumeState()
+    past = creation_ledger.ResumeState()
     for index, status in ((3, 200), (4, 503), (5, 404), (6, 0)):
         past.take({**row, "index": index, "status": status})
     assert past.stopped == {3, 5}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.work
     WorkloadTemplate,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import object_creator
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.dispatcher import ObjectSendDispatcher
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.ledger import ResumeState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.creation_ledger import ResumeState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.plan_dispatcher import ObjectSendDispatcher
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
 BUSY = (429, status_object(429, "TooManyRequests", "later"))
@@ -63,7 +63,7 @@ class Trial:
 
         def write(text: str) -> None:
             row = json.loads(text)
-            files.check_schema("ledger/1", row)
+            files.validate_against_schema("ledger/1", row)
             self.rows.append(row)
 
         self.settings = object_creator.SenderSettings(

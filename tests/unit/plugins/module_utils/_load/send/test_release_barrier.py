@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
-    ledger,
+    creation_ledger,
     object_creator,
     release_barrier,
 )
@@ -88,7 +88,7 @@ class Trial:
 
         def write(text: str) -> None:
             row = json.loads(text)
-            files.check_schema("ledger/1", row)
+            files.validate_against_schema("ledger/1", row)
             self.rows.append(row)
 
         access = load_context_access(self.server.kubeconfig(folder / "kubeconfig"))
@@ -257,4 +257,4 @@ def test_a_ledger_tells_how_many_were_released(tmp_path: Path) -> None:
     row = {"type": "release", "name": "x", "intended": 1.0, "sent": 1.0, "answered": 2.0}
     rows = [{**row, "released": 2, "status": 200}, {**row, "released": 4, "status": 0}]
     (tmp_path / "ledger.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
-    assert ledger.read_ledger_file(tmp_path / "ledger.jsonl").released == 2
+    assert creation_ledger.read_ledger_file(tmp_path / "ledger.jsonl").released == 2

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_tally import WorkloadTally
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+    WorkloadTally,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.sampling_without_sending import (
     ForeignLoadSampler,

@@ -75,7 +75,7 @@ def test_reports_and_files_are_written_and_their_config_maps_deleted(cluster: An
     told = cluster.put("run-aa-001-0", {"a.txt": b"hello", "deep/b.bin": bytes(range(256)) * 9})
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
     cluster.add(1, "Failed", {"moments": {}}, code=3)
-    found = fetch_user_files.fetch_users(cluster, spec(tmp_path, 3, "1"))
+    found = fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 3, "1"))
     assert (found["changed"], found["succeeded"], found["required"]) == (True, 1, 1)
     assert found["failed_users"] == ["run-aa-001-1", "run-aa-001-2"]
     assert "run-aa-001-1 (exit code 3, Error), run-aa-001-2 (its pod was deleted, or never created)" in found["summary"]
@@ -97,7 +97,7 @@ def test_reports_and_files_are_written_and_their_config_maps_deleted(cluster: An
 
 def test_a_user_that_could_not_send_its_files_is_named_with_the_reason(cluster: Any, tmp_path: Path) -> None:
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files_error": "Refused: HTTP 403"})
-    found = fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    found = fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     assert found["summary"].endswith("could not send its files: run-aa-001-0 (Refused: HTTP 403)")
     files = _files.read_json(tmp_path / "users" / "users.json")["files"]
     assert (files["failed_users"], files["first_error"]) == (1, "run-aa-001-0: Refused: HTTP 403")
@@ -106,13 +106,13 @@ def test_a_user_that_could_not_send_its_files_is_named_with_the_reason(cluster: 
 def test_uploaded_files_without_a_server_are_an_error(cluster: Any, tmp_path: Path) -> None:
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": {"archive": "0" * 64, "bytes": 9, "left_out": 0}})
     with pytest.raises(InputError, match="run-aa-001-0 has uploaded its files.*set workload_collect_s3"):
-        fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+        fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
 
 
 def test_files_that_were_cut_have_limit_and_reason(cluster: Any, tmp_path: Path) -> None:
     told = {**cluster.put("run-aa-001-0", {"a.txt": b"hello"}), "limit": "users_files_x", "error": "HTTP 403"}
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
-    fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     user = _files.read_json(tmp_path / "users" / "0" / "user.json")["files"]
     assert (user["count"], user["limit"], user["error"]) == (1, "users_files_x", "HTTP 403")
     files = _files.read_json(tmp_path / "users" / "users.json")["files"]
@@ -122,8 +122,8 @@ def test_files_that_were_cut_have_limit_and_reason(cluster: Any, tmp_path: Path)
 def test_a_second_call_finds_the_files_of_the_first(cluster: Any, tmp_path: Path) -> None:
     told = cluster.put("run-aa-001-0", {"a.txt": b"hello"})
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
-    fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
-    again = fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
+    again = fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     assert not again["changed"] and "fetched 1 file" in again["summary"]
 
 
@@ -136,13 +136,13 @@ def test_damaged_files_are_an_error(cluster: Any, tmp_path: Path, harm: str) -> 
         told["sha256"] = "0" * 64
     cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
     with pytest.raises(DataError):
-        fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+        fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     assert not list(tmp_path.rglob("out.txt")) and not list(tmp_path.rglob("a.txt"))
 
 
 def test_a_user_that_waited_in_an_init_container_reports_from_there(cluster: Any, tmp_path: Path) -> None:
     cluster.add(0, "Succeeded", {"moments": {"received": 2.0}}, init=True)
-    fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     user = _files.read_json(tmp_path / "users" / "0" / "user.json")
     assert user["moments"] == {"received": 2.0} and user["exit_code"] == 0
 
@@ -165,7 +165,7 @@ FORGED = [
 @pytest.mark.parametrize("message", ["", "no json", "[1]", "{}", *FORGED])
 def test_whatever_the_container_left_is_no_error(cluster: Any, tmp_path: Path, message: str) -> None:
     cluster.add(0, "Succeeded", message)
-    found = fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    found = fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     assert found["succeeded"] == 1
     assert _files.read_json(tmp_path / "users" / "users.json")["reaction"] is None
 
@@ -178,7 +178,7 @@ def test_what_simulated_users_have_done_is_summed_up(cluster: Any, tmp_path: Pat
     text = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     told = cluster.put("run-aa-001-0", {fetch_user_files.OPERATIONS: text})
     cluster.add(0, "Failed", {"moments": MOMENTS, "files": told}, code=1)
-    fetch_user_files.fetch_users(cluster, spec(tmp_path, 1))
+    fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))
     found = _files.read_json(tmp_path / "users" / "users.json")["operations"]
     assert (found["count"], found["succeeded"], found["success_percent"]) == (2, 1, 50.0)
     assert found["usable"]["max"] == 1.0 and found["delete"]["max"] == 0.5 and found["create"]["max"] == 0.3

@@ -40,7 +40,7 @@ CONFIG: dict[str, Any] = {
 
 def value(key: str, *names: str) -> Any:
     return topsail_configuration.value_at_path(
-        topsail_configuration.apply_presets(CONFIG, names)[0], topsail_configuration.parse_key_path(key)
+        topsail_configuration.configuration_with_presets(CONFIG, names)[0], topsail_configuration.parse_key_path(key)
     )
 
 
@@ -68,7 +68,7 @@ def test_the_last_assignment_counts_and_extends_acts_at_its_position(
 
 
 def test_the_configuration_itself_stays_as_it_is() -> None:
-    topsail_configuration.apply_presets(CONFIG, ["edits", "whole"])
+    topsail_configuration.configuration_with_presets(CONFIG, ["edits", "whole"])
     assert CONFIG["a"] == {"x": "base", "y": None} and CONFIG["ci_presets"]["p"] == {"a.x": "p"}
 
 
@@ -84,7 +84,7 @@ def test_the_configuration_itself_stays_as_it_is() -> None:
 )
 def test_what_cannot_be_applied_is_refused(names: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        topsail_configuration.apply_presets(CONFIG, names)
+        topsail_configuration.configuration_with_presets(CONFIG, names)
 
 
 @pytest.mark.parametrize(

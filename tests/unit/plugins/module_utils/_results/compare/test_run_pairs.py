@@ -19,7 +19,7 @@ def pair(**stages: tuple[float, float]) -> dict[str, Any]:
 
 def test_the_largest_part_of_the_difference_is_named() -> None:
     pairs = [pair(sent=(0.01, 0.01), created=(1.0, 0.9), pods_running=(5.0, 6.0)), pair(pods_running=(5.0, 6.2))]
-    found = run_pairs.changed_stage(pairs, "B", "001")
+    found = run_pairs.stage_with_largest_difference(pairs, "B", "001")
     assert found is not None
     assert (found["stage"], found["group"], found["before"]) == ("pods_running", "B", 5.0)
     assert found["after"] == pytest.approx(6.1)
@@ -28,7 +28,7 @@ def test_the_largest_part_of_the_difference_is_named() -> None:
 
 
 def test_a_shorter_time_is_attributed_to_what_became_shorter() -> None:
-    found = run_pairs.changed_stage([pair(created=(1.0, 1.4), pods_running=(6.0, 5.0))], "C", "002")
+    found = run_pairs.stage_with_largest_difference([pair(created=(1.0, 1.4), pods_running=(6.0, 5.0))], "C", "002")
     assert found is not None
     assert (found["stage"], found["share"]) == ("pods_running", pytest.approx(1.0 / 0.6))
     assert "shorter" in found["text"]
@@ -36,7 +36,7 @@ def test_a_shorter_time_is_attributed_to_what_became_shorter() -> None:
 
 @pytest.mark.parametrize("pairs", [[], [pair()], [pair(created=(1.0, 1.0))]])
 def test_without_a_difference_no_stage_is_named(pairs: list[dict[str, Any]]) -> None:
-    assert run_pairs.changed_stage(pairs, "B", "001") is None
+    assert run_pairs.stage_with_largest_difference(pairs, "B", "001") is None
 
 
 def figure(value: float | None, at_least: float | None = None, direction: str = "lower") -> run_pairs.Found:

@@ -101,4 +101,4 @@ def test_a_figure_that_does_not_exist_is_refused() -> None:
     known = acknowledged_regressions.parse_acknowledgements([{**ENTRY, "kpi": "makspan"}])
     definition = {"name": "makespan", "kind": "quantiles", "quantiles": []}
     with pytest.raises(InputError, match=r"results_acknowledged: KPI 'makspan' is not defined"):
-        history_settings.check_kpis((), None, [definition], known)
+        history_settings.check_named_kpis_are_defined((), None, [definition], known)

@@ -170,7 +170,7 @@ def test_what_comes_next_depends_on_the_runs_alone(values: int, runs: list[tuple
         assert 0 <= found.index < values
         assert len(measured) < of.most
     elif found.step is not None:
-        assert sum(bisection.step_probabilities(of, measured)) == pytest.approx(1.0)
+        assert sum(bisection.probabilities_of_step_places(of, measured)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

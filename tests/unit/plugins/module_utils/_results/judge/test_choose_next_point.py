@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     ScheduleFinished,
     ScheduleState,
     choose_next_point,
-    parse_redo,
+    parse_points_to_redo,
     points_to_redo,
 )
 from hypothesis import given
@@ -150,7 +150,7 @@ POINTS = ["001", "002", "003", "004", "005"]
 
 @pytest.mark.parametrize("text", ["failed,003", "failed 003", ["failed", "003"], ["failed,003"]])
 def test_redo_is_a_list_of_words_and_points(text: Any) -> None:
-    assert parse_redo(text, POINTS) == ["failed", "003"]
+    assert parse_points_to_redo(text, POINTS) == ["failed", "003"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_redo_is_a_list_of_words_and_points(text: Any) -> None:
 )
 def test_a_wrong_redo_is_refused_with_what_there_is(text: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        parse_redo(text, POINTS)
+        parse_points_to_redo(text, POINTS)
 
 
 def test_redo_chooses_points_that_have_ended() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import HISTORY
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    HISTORY,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
@@ -219,7 +221,7 @@ def test_no_error_of_a_source_ends_the_run(tmp_path: Path, monkeypatch: pytest.M
     def read(*_given: object) -> None:
         raise error
 
-    monkeypatch.setattr(read_past_runs, "run_directories", read)
+    monkeypatch.setattr(read_past_runs, "run_directories_newest_first", read)
     found = collect(top)
     assert found.notes == (f"history could not be read: {tmp_path} cannot be read: {type(error).__name__}: {error}",)
 

@@ -51,7 +51,7 @@ def explain(top: Path, *paths: Path, **more: Any) -> dict[str, Any]:
     """Return findings.json of a run."""
     signatures = explain_failures.load_failure_signatures(map(str, paths or (SIGNATURES,)))
     document = explain_failures.explain_run(run_reader.read_run_directory(top), {}, signatures, **more)
-    files.check_schema("findings/1", document)
+    files.validate_against_schema("findings/1", document)
     return document
 
 
@@ -166,9 +166,9 @@ def test_only_whole_findings_of_an_earlier_file_are_read(tmp_path: Path, change:
         document["findings"] = [damaged, whole]
         document["past"] = {"runs": 1, "signatures": {"quota": [1]}}
         (top / explain_failures.FILE).write_text(json.dumps(document))
-        assert explain_failures.signatures_found(top) == ("oom",)
-        assert write_verdict.rewrite_texts(top, [str(SIGNATURES)]) == []
-        assert explain_failures.signatures_found(top) == ("quota", "oom")
+        assert explain_failures.match_failure_signatures(top) == ("oom",)
+        assert write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)]) == []
+        assert explain_failures.match_failure_signatures(top) == ("quota", "oom")
 
 
 @pytest.mark.parametrize("past", [1, [], {}, {"runs": 1}, {"runs": 1, "signatures": [1]}, {"signatures": {"quota": 1}}])
@@ -189,13 +189,13 @@ def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
     assert "quota" in names(explain(top))
     pod = {"kind": "Pod", "metadata": 1, "status": {"containerStatuses": [1]}}
     (folder / "pods.jsonl").write_text(json.dumps(pod))
-    write_verdict.rewrite_texts(top, [str(SIGNATURES)])
+    write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)])
     assert "error" in (top / "junit.xml").read_text()
 
 
 def test_causes_are_in_all_texts_of_a_run(tmp_path: Path) -> None:
     top = write_run(tmp_path / "run", "exceeded quota: few")
-    write_verdict.rewrite_texts(top, [str(SIGNATURES)])
+    write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)])
     remedy = "Ask for less, raise the ResourceQuota"
     summary = (top / "summary.md").read_text()
     assert "Known causes:" in summary and remedy in summary and "run.yml:" in summary
@@ -254,7 +254,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
             failure_texts.RunText(part[0], "a", 1, text, "", part[1])
             for part, (_place, text) in zip(parts, texts, strict=True)
         ]
-        monkeypatch.setattr(explain_failures, "run_texts", lambda _run: iter(found))
+        monkeypatch.setattr(explain_failures, "texts_to_search_for_causes", lambda _run: iter(found))
         return names(explain(write_run(tmp_path / "run", "x")))
 
     return search_texts

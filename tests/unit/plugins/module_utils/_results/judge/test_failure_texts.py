@@ -44,7 +44,7 @@ def test_no_captured_object_of_whatever_shape_ends_the_search(captured: dict[str
         capture.mkdir(parents=True)
         (Path(folder) / "run.yml").write_text("{id: r, phases: {}}")
         (capture / name).write_text(json.dumps(captured) + "\n")
-        for text in failure_texts.run_texts(run_reader.read_run_directory(Path(folder))):
+        for text in failure_texts.texts_to_search_for_causes(run_reader.read_run_directory(Path(folder))):
             assert "\n" not in text.text
 
 
@@ -55,7 +55,11 @@ def test_containers_and_conditions_of_a_pod_are_read_beside_what_has_another_for
     (tmp_path / "capture" / "001-failed").mkdir(parents=True)
     (tmp_path / "run.yml").write_text("{id: r, phases: {}}")
     (tmp_path / "capture" / "001-failed" / "pods.jsonl").write_text(json.dumps(pod))
-    found = [text for text in failure_texts.run_texts(run_reader.read_run_directory(tmp_path)) if text.place == "pods"]
+    found = [
+        text
+        for text in failure_texts.texts_to_search_for_causes(run_reader.read_run_directory(tmp_path))
+        if text.place == "pods"
+    ]
     assert [text.text for text in found] == ["Pending", "container main waiting: ImagePullBackOff: no such image"]
     assert {(text.about, text.line) for text in found} == {("Pod p", 1)}
 
@@ -71,7 +75,7 @@ def write_files(top: Path, **texts: Any) -> Path:
 
 def texts_of(top: Path, place: str) -> list[tuple[str, str]]:
     """Return file and text of each text of a place."""
-    found = failure_texts.run_texts(run_reader.read_run_directory(top))
+    found = failure_texts.texts_to_search_for_causes(run_reader.read_run_directory(top))
     return [(text.file, text.text) for text in found if text.place == place]
 
 

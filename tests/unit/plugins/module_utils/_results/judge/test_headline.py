@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline, run_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
-    load_definitions,
+    load_definitions_of_run,
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
@@ -193,7 +193,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     entry = {"name": "x", "unit": "s", "direction": "lower", "help": "x", "source": {"function": "makespan"}}
     files.write_yaml(tmp_path / "kpis.yml", [{**entry, "answer": wrong}])
     with pytest.raises(InputError) as error:
-        load_definitions([str(tmp_path / "kpis.yml")])
+        load_definitions_of_run([str(tmp_path / "kpis.yml")])
     assert words in str(error.value).replace(" (", ", ") and "kpis.yml" in str(error.value)
 
 
@@ -201,7 +201,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     "role", ["fine_tuning", "scheduler", "users", "workload_scale", "../skeletons/collection/roles/my_project"]
 )
 def test_each_project_declares_an_answer(role):
-    found = load_definitions([str(ROLES / role / "files" / "kpis.yml")])
+    found = load_definitions_of_run([str(ROLES / role / "files" / "kpis.yml")])
     assert any(one.get("answer") for one in found)
 
 
@@ -247,14 +247,14 @@ def ledger(folder, name="ledger.jsonl", **machine_):
 )
 @pytest.mark.parametrize("name", ["ledger.jsonl", "requests.jsonl"])
 def test_a_busy_machine_is_a_warning(tmp_path, name, found, expected):
-    given = run_warnings.busy_machine([ledger(tmp_path / "000", name, **found)])
+    given = run_warnings.busy_machine_warning([ledger(tmp_path / "000", name, **found)])
     assert len(given) == len(expected) and all(words in one for words, one in zip(expected, given, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "torn", '{"type": "end", "at": 1, "reason": "done"}\n', "[1]\n"])
 def test_a_ledger_that_says_nothing_of_the_machine_is_no_warning(tmp_path, text):
     (tmp_path / "ledger.jsonl").write_text(text, encoding="utf-8")
-    assert run_warnings.busy_machine([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []
+    assert run_warnings.busy_machine_warning([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []
 
 
 def test_a_figure_that_is_not_told_from_none_is_shown_as_its_upper_bound() -> None:

@@ -107,7 +107,7 @@ def test_a_difference_that_the_interval_excludes_passes_and_is_stated(top: Path,
     write_copies(top, tmp_path / "history", [1.0 + 0.001 * (number % 3) for number in range(9)])
     verdict = judged(top, tmp_path / "history")
     assert (verdict["verdict"], verdict["baseline"]) == ("pass", "9 runs")
-    (line,) = overall_verdict.explanation(verdict)
+    (line,) = overall_verdict.explain_verdict(verdict)
     assert "than 9 runs (" in line and line in (top / "summary.md").read_text().replace("\\", "")
 
 
@@ -126,7 +126,7 @@ def test_runs_that_are_not_comparable_are_counted_by_reason(top: Path, tmp_path:
     write_copies(top, tmp_path / "history", [SAME] * 3, labels={"kubernetes": "v0"}, since=30)
     write_copies(top, tmp_path / "history", [SAME] * 2, labels={"simulated": False}, since=20)
     verdict = judged(top, tmp_path / "history")
-    assert overall_verdict.history_line(verdict["history"]) == (
+    assert overall_verdict.summarize_history_use(verdict["history"]) == (
         "4 of 9 runs comparable; left out: 3 other ran.kubernetes, 2 not simulated"
     )
 
@@ -178,7 +178,7 @@ def test_runs_that_are_not_compared_are_said_in_the_first_sentence(
     changed(tops, **changes)
     verdict = judged(top, tmp_path / "history")
     assert (verdict["baseline"], figure(verdict)["reading"]) == (None, "not enough history")
-    assert overall_verdict.history_sentence(verdict).startswith(
+    assert overall_verdict.sentence_on_history(verdict).startswith(
         f"Not enough history; compared with 0 of 10 runs: 10 {why}. 10 of 10"
     )
     for past in tops[:4]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     JUDGED_KPI,
     READINGS,
 )

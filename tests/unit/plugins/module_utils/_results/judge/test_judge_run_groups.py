@@ -57,7 +57,7 @@ def test_each_single_run_is_a_letter(tmp_path: Path) -> None:
 
 
 def test_letters_go_on_behind_z() -> None:
-    assert [judge_run_groups.letter_for_index(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [judge_run_groups.group_letter_for_index(place) for place in (0, 25, 26, 51, 52, 701, 702)] == [
         "A",
         "Z",
         "AA",

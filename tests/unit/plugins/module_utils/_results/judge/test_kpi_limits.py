@@ -10,12 +10,12 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import kpi_limits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions_of_run
 from hypothesis import given
 from hypothesis import strategies as st
 
 ROLES = Path(__file__).parents[6] / "roles"
-DEFINITIONS = load_definitions(
+DEFINITIONS = load_definitions_of_run(
     [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")]
 )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_schemas import VERDICTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
+    VERDICTS,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import (
     compute_overall_verdict,
@@ -94,4 +96,4 @@ def test_the_reasons_of_a_verdict(verdict, expected):
         {"name": "knee", "point": "001", "reading": "pass", "limit": {"result": "outside"}, "why": "over"},
         {"name": "loss", "point": "001", "reading": "inconclusive", "why": "unsure"},
     ]
-    assert overall_verdict.reasons({"verdict": verdict, "checks": checks, "kpis": kpis}) == expected
+    assert overall_verdict.reasons_of_verdict({"verdict": verdict, "checks": checks, "kpis": kpis}) == expected

@@ -6,7 +6,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run, counted_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Run,
+    run_with_counted_attempts,
+)
 
 MOST = KpiLimit("latency", None, 2.0, "max 2 s", "s")
 REPEATED = [{"type": "session", "repeat": {"max": 10}}]
@@ -31,7 +35,7 @@ def run_of(tmp_path, *attempts, schedule=REPEATED):
 def judged(run, limits=(MOST,)):
     rules = JudgingRules(limits={point.number: list(limits) for point in run.points})
     document = judge_run.judge_whole_run(run, {point.number: None for point in run.points}, rules)
-    files.check_schema("verdict/2", document)
+    files.validate_against_schema("verdict/2", document)
     return document["kpis"]
 
 
@@ -63,9 +67,9 @@ def test_failed_attempts_do_not_count(tmp_path):
 
 def test_a_failed_attempt_counts_until_the_point_is_measured_again(tmp_path):
     failed = run_of(tmp_path, 1.0, 1.1, None)
-    assert [one.number for one in counted_points(failed).points] == ["001", "001-2", "001-3"]
+    assert [one.number for one in run_with_counted_attempts(failed).points] == ["001", "001-2", "001-3"]
     again = run_of(tmp_path, 1.0, 1.1, None, 1.2)
-    assert [one.number for one in counted_points(again).points] == ["001", "001-2", "001-4"]
+    assert [one.number for one in run_with_counted_attempts(again).points] == ["001", "001-2", "001-4"]
 
 
 def test_a_limit_without_a_figure_is_named_once_per_point(tmp_path):

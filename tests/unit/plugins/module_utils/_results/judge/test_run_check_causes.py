@@ -38,4 +38,4 @@ def test_each_error_class_is_sorted_once():
     ],
 )  # fmt: skip
 def test_causes(cause, expected):
-    assert run_checks.is_infrastructure(cause) is expected
+    assert run_checks.is_infrastructure_error(cause) is expected

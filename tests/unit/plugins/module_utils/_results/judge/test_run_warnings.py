@@ -36,7 +36,7 @@ def test_each_point_with_missing_files_has_a_sentence_with_the_reasons(tmp_path:
     points = [point(tmp_path, "001", CUT), point(tmp_path, "002", NONE), point(tmp_path, "003", None)]
     points += [point(tmp_path, "004", {**CUT, **FAILED, "left_out": 1, "left_out_users": 1, "limit": "x"})]
     points.append(Point("005", tmp_path / "nothing", {"status": "passed"}))
-    assert run_warnings.missing_files(points) == [
+    assert run_warnings.missing_user_files_warnings(points) == [
         "Files of users are missing at test point 001: 5 files of 2 users exceeded the limit "
         "(users_files_limit_bytes).",
         "Files of users are missing at test point 004: 1 file of 1 user exceeded the limit (x); 1 user could not send "
@@ -51,7 +51,7 @@ def test_a_machine_whose_figures_are_no_numbers_is_not_called_busy(tmp_path: Pat
     ledger = tmp_path / "ledger.jsonl"
     for machine, said in ((busy, True), ({**busy, "load": 0.1, name: odd}, False)):
         ledger.write_text(json.dumps({"type": "end", "machine": machine}) + "\n")
-        assert bool(run_warnings.busy_machine([Point("001", tmp_path)])) is said
+        assert bool(run_warnings.busy_machine_warning([Point("001", tmp_path)])) is said
 
 
 def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def point(top: Path, number: str, *reasons: str) -> Point:
         for index, why in enumerate(reasons)
     ]
     if rows:
-        files.write_lines(folder / "training.jsonl", rows, "training/1")
+        files.write_json_lines(folder / "training.jsonl", rows, "training/1")
     return Point(number, folder, {"status": "passed"})
 
 
@@ -31,7 +31,7 @@ def test_each_reason_is_one_sentence_with_its_points(tmp_path: Path) -> None:
     points = [point(tmp_path, "001", WHY, WHY), point(tmp_path, "002", ""), point(tmp_path, "003", WHY, "x")]
     points.append(point(tmp_path, "004"))
     asked = "Whether the processes of a training worked together, or each on all data, was not checked at test point"
-    assert run_warnings.unchecked_trainings(points) == [
+    assert run_warnings.unchecked_trainings_warnings(points) == [
         f"{asked} 001, test point 003: {WHY}.",
         f"{asked} 003: x.",
     ]

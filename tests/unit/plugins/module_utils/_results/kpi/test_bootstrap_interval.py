@@ -6,8 +6,8 @@ import math
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import estimators
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import censored_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantiles import (
     BootstrapResampling,
     DurationSample,
 )
@@ -85,7 +85,7 @@ def test_the_interval_of_independent_rows_holds_the_median_about_as_often_as_it_
     drawn = BootstrapResampling(400, samples=300)
     held = 0
     for _ in range(150):
-        found = estimators.percentile_interval(
+        found = censored_quantiles.percentile_interval(
             drawn.quantiles(sample(generator.exponential(1, 400)), [0.5])[:, 0], None, ""
         )
         held += found.low <= numpy.log(2)
@@ -100,14 +100,16 @@ def test_neighbours_that_are_alike_make_it_wider():
     drawn = BootstrapResampling(900)
     widths = []
     for values in (noise, alike):
-        found = estimators.percentile_interval(drawn.means(values), float(values.mean()), "")
+        found = censored_quantiles.percentile_interval(drawn.means(values), float(values.mean()), "")
         widths.append(found.high - found.low)
     assert widths[1] > 2 * widths[0]
 
 
 def test_an_end_that_is_not_known_stays_open():
     values = numpy.array([*range(1, 10), numpy.nan], dtype=float)
-    found = estimators.percentile_interval(BootstrapResampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, "")
+    found = censored_quantiles.percentile_interval(
+        BootstrapResampling(10).quantiles(sample(values), [0.9])[:, 0], 9.0, ""
+    )
     assert found.low <= 9.0
     assert found.high is None
 

@@ -50,7 +50,7 @@ def point(failures: PointFailures | None) -> PointData:
 
 
 def figures(failures: PointFailures | None) -> dict[str, dict[str, Any]]:
-    definitions = write_kpis.load_definitions(DEFINITIONS)
+    definitions = write_kpis.load_definitions_of_run(DEFINITIONS)
     return {kpi["name"]: kpi for kpi, _figure in write_kpis.compute_point_kpis(point(failures), definitions)}
 
 

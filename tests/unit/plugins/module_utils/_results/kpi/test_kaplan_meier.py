@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.estimators import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.censored_quantiles import (
     DurationSample,
     kaplan_meier_shares,
 )

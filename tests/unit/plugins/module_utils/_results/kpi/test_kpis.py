@@ -13,9 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
     kpi_definitions,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import (
-    write_kpis as compute_kpis,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import write_kpis as compute_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import (
     FUNCTIONS,
     KpiValue,
@@ -23,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
     PointExtras,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
-    load_definitions,
+    load_definitions_of_run,
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
@@ -60,9 +58,10 @@ def test_the_spread_is_the_difference_of_the_longest_and_the_shortest(good):
 def of_good(good, definitions):
     """KPIs by name of a point in which all workloads succeed."""
     _world, folder, table = good
-    training = list(files.read_lines(folder / "training.jsonl"))
+    training = list(files.read_json_lines(folder / "training.jsonl"))
     return {
-        one["name"]: one for one in computed(PointData(table, PointExtras(training)), load_definitions([definitions]))
+        one["name"]: one
+        for one in computed(PointData(table, PointExtras(training)), load_definitions_of_run([definitions]))
     }
 
 
@@ -70,7 +69,7 @@ def of_good(good, definitions):
 def of_mixed(mixed, definitions):
     """KPIs by name of a point with all outcomes."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    return {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
 
 
 def written(tmp_path, *entries):
@@ -82,7 +81,7 @@ def written(tmp_path, *entries):
 def test_the_shipped_definitions_give_valid_documents(of_good, of_mixed):
     for found in (of_good, of_mixed):
         document = {"schema": "kpis/1", "run": RUN, "point": "000", "labels": {}, "kpis": list(found.values())}
-        files.check_schema("kpis/1", document)
+        files.validate_against_schema("kpis/1", document)
 
 
 def test_makespan_is_from_the_start_to_the_last_end(good, of_good):
@@ -118,7 +117,7 @@ def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
 def test_the_answer_says_since_when_the_time_is_known(good, definitions, sent_is, word):
     data = PointData(good[2])
     data.sent_is = sent_is
-    answers = [kpi["answer"] for kpi in computed(data, load_definitions([definitions])) if kpi.get("answer")]
+    answers = [kpi["answer"] for kpi in computed(data, load_definitions_of_run([definitions])) if kpi.get("answer")]
     assert answers[0]["text"].endswith(f"within {{value}} of being {word}")
 
 
@@ -130,7 +129,7 @@ def test_a_setting_names_a_figure_without_an_answer_of_its_own(tmp_path, definit
     write_kpis(str(top), [definitions])
     first, second = (files.read_json(top / f"points/{number}/kpis.json") for number in ("000", "001"))
     for document in (first, second):
-        files.check_schema("kpis/2", document)
+        files.validate_against_schema("kpis/2", document)
     found = {one["name"]: one for one in second["kpis"]}
     assert found["makespan"]["answer"] == {"text": f"{found['makespan']['title']}: {{value}}"}
     before = next(one["value"] for one in first["kpis"] if one["name"] == "makespan")
@@ -169,9 +168,9 @@ def test_simulated_is_what_a_simulated_writer_has_a_part_in(of_good):
 
 def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", world), RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", world), RUN, "000")
     assert [
-        one["name"] for one in computed(PointData(table), load_definitions([definitions])) if one["simulated"]
+        one["name"] for one in computed(PointData(table), load_definitions_of_run([definitions])) if one["simulated"]
     ] == []
 
 
@@ -180,7 +179,7 @@ def test_measured_and_simulated_figures_of_one_point_are_kept_apart(tmp_path, de
     write_timeline(str(top))
     write_kpis(str(top), [definitions])
     document = files.read_json(top / "points/000/kpis.json")
-    files.check_schema("kpis/2", document)
+    files.validate_against_schema("kpis/2", document)
     assert document["labels"]["ran"]["workload_nodes"] == "mixed" and document["labels"]["ran"]["simulated"] is True
     found = {one["name"]: one for one in document["kpis"]}
     measured, played = found["time_to_running_p95"], found["time_to_running_p95_simulated"]
@@ -220,26 +219,28 @@ def test_concurrency_and_gpu_hours_agree_with_the_truth(good, of_good):
 
 def test_gpu_hours_are_unknown_where_no_pods_were_observed(tmp_path, definitions):
     """Such as in the manager cluster of MultiKueue."""
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3)), RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", World(count=3)), RUN, "000")
     table.pods, table.gpus = [0] * 3, [0.0] * 3
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
     assert found["gpu_hours_requested"]["value"] is found["gpu_hours_used"]["value"] is None
     assert "no pods were observed" in found["gpu_hours_requested"]["note"]
     table.gpus = [2.0] * 3  # the workload itself states them
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
     assert found["gpu_hours_requested"]["value"] > 0
 
 
 def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    table = timeline_builder.build_timeline_of_workloads(
+        write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000"
+    )
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
 
 def test_the_lateness_as_the_server_saw_it_contains_what_sending_took(tmp_path, definitions):
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=8)), RUN, "000")
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions([definitions]))}
+    table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", World(count=8)), RUN, "000")
+    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
     sent, created = found["lateness_p50"], found["lateness_created_p50"]
     middle = [
         (first + last) / 2 - due
@@ -256,9 +257,11 @@ def test_the_lateness_as_the_server_saw_it_contains_what_sending_took(tmp_path, 
 def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, definitions):
     clocks = [WrongClock(), WrongClock(3600, 1e-4), WrongClock(-60)]
     one = write_point(tmp_path / "one", World(count=10, canary=60.0, rate=5))
-    known = load_definitions([definitions])
-    alone = {kpi["name"] for kpi in computed(PointData(timeline_builder.build_timeline(one, RUN, "000")), known)}
-    table = timeline_builder.build_timeline(split(one, tmp_path / "many", clocks), RUN, "000")
+    known = load_definitions_of_run([definitions])
+    alone = {
+        kpi["name"] for kpi in computed(PointData(timeline_builder.build_timeline_of_workloads(one, RUN, "000")), known)
+    }
+    table = timeline_builder.build_timeline_of_workloads(split(one, tmp_path / "many", clocks), RUN, "000")
     for index in range(1, 10, 3):
         table.moments["sent"][index] = table.moments["intended"][index] + 0.25
     found = {kpi["name"]: kpi for kpi in computed(PointData(table), known)}
@@ -294,20 +297,20 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in computed(PointData(good[2]), load_definitions([path]))]
+    names = [one["name"] for one in computed(PointData(good[2]), load_definitions_of_run([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
 def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions):
     path = written(tmp_path, {**ONE, "name": "makespan", "unit": "h"})
-    found = [one for one in load_definitions([definitions, path]) if one["name"] == "makespan"]
+    found = [one for one in load_definitions_of_run([definitions, path]) if one["name"] == "makespan"]
     assert [one["unit"] for one in found] == ["h"]
 
 
 def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_is_not_shown_first(good, tmp_path):
     source = {"function": "rate", "stage": ["admitted", "queued"]}
     path = written(tmp_path, {**ONE, "source": source, "headline": True, "answer": {"text": "Admitted at {value}"}})
-    (found,) = computed(PointData(good[2]), load_definitions([path]))
+    (found,) = computed(PointData(good[2]), load_definitions_of_run([path]))
     assert "answer" not in found and not found["headline"]
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
@@ -317,8 +320,8 @@ def test_a_figure_stays_first_if_the_definitions_of_the_stages_are_lost(tmp_path
     kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["type"] != "stages"]
     path.write_text("".join(kept))
     source = {"function": "rate", "stage": "running"}
-    definitions = load_definitions([written(tmp_path, {**ONE, "source": source, "headline": True})])
-    (found,) = computed(PointData(timeline_builder.build_timeline(path.parent, RUN, "000")), definitions)
+    definitions = load_definitions_of_run([written(tmp_path, {**ONE, "source": source, "headline": True})])
+    (found,) = computed(PointData(timeline_builder.build_timeline_of_workloads(path.parent, RUN, "000")), definitions)
     assert found["headline"] and found["value"] is None
 
 
@@ -360,7 +363,7 @@ def test_a_figure_that_cannot_apply_to_the_real_part_is_not_shown_first(tmp_path
 def test_a_wrong_definition_is_refused_naming_file_and_nearest(tmp_path, change, message):
     path = written(tmp_path, {key: value for key, value in {**ONE, **change}.items() if value is not None})
     with pytest.raises(InputError, match=message) as caught:
-        load_definitions([path])
+        load_definitions_of_run([path])
     assert path in str(caught.value)
 
 
@@ -368,20 +371,20 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
     path = tmp_path / "kpis.yml"
     path.write_text("name: x\n")
     with pytest.raises(InputError, match="a list of KPI definitions is expected, not dict"):
-        load_definitions([str(path)])
+        load_definitions_of_run([str(path)])
 
 
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        computed(PointData(good[2]), load_definitions([path]))
+        computed(PointData(good[2]), load_definitions_of_run([path]))
 
 
 def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
     (tmp_path / "flavours" / "ilab").mkdir(parents=True)
     written(tmp_path, {**ONE, "name": "of_all"})
     written(tmp_path / "flavours" / "ilab", {**ONE, "name": "of_ilab", "settings": {"fine_tuning_flavour": "ilab"}})
-    loaded = load_definitions([str(tmp_path)])
+    loaded = load_definitions_of_run([str(tmp_path)])
 
     def names(settings):
         return [one["name"] for one in kpi_definitions.kpis_defined_for_settings(loaded, settings)]
@@ -393,7 +396,7 @@ def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
 
 def test_a_folder_without_definitions_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has a kpis.yml, and this one has none"):
-        load_definitions([str(tmp_path)])
+        load_definitions_of_run([str(tmp_path)])
 
 
 def test_the_figures_of_a_point_are_those_of_its_settings(tmp_path):
@@ -419,7 +422,7 @@ def test_scaling_efficiency_compares_with_the_fewest_accelerators_of_equal_setti
         files.write_yaml(folder / "settings.yml", {"seatrial_gpus": gpus, "seatrial_pods": 0, "seatrial_batch": batch})
         figures = {"train_samples_per_second": speed}
         rows = [{"index": n, "pod": f"p{n}", "figures": figures, "simulated": False} for n in range(3)]
-        files.write_lines(folder / "training.jsonl", rows, "training/1")
+        files.write_json_lines(folder / "training.jsonl", rows, "training/1")
     write_timeline(str(top))
     source = {"function": "scaling_efficiency", "figure": "train_samples_per_second"}
     over = {"over": ["seatrial_gpus", "seatrial_pods"]}
@@ -436,13 +439,13 @@ def test_scaling_efficiency_compares_with_the_fewest_accelerators_of_equal_setti
 def trained(folder, speeds):
     """Write the figures of a point whose plan has a template for each name in ``speeds``: name -> one speed per job."""
     names = [name for name, values in speeds.items() for _one in values]
-    plan = list(files.read_lines(folder / "plan.jsonl"))
+    plan = list(files.read_json_lines(folder / "plan.jsonl"))
     templates = [{**plan[0]["templates"][0], "name": name} for name in speeds]
     plan = [{**plan[0], "templates": templates}, *({**one, "template": names[n]} for n, one in enumerate(plan[1:]))]
-    files.write_lines(folder / "plan.jsonl", plan, "plan/1")
+    files.write_json_lines(folder / "plan.jsonl", plan, "plan/1")
     values = [{"train_samples_per_second": one} for some in speeds.values() for one in some]
     rows = [{"index": n, "pod": f"p{n}", "figures": one, "simulated": False} for n, one in enumerate(values)]
-    files.write_lines(folder / "training.jsonl", rows, "training/1")
+    files.write_json_lines(folder / "training.jsonl", rows, "training/1")
 
 
 @pytest.mark.parametrize(("noise", "known"), [(0.0, True), (0.4, True), (None, False)])

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.sc
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.pod_lifetimes import (
-    whole_since,
+    first_moment_all_run,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,5 +171,5 @@ def test_the_bound_looks_at_what_comes_late_too() -> None:
 
 
 def test_a_gang_is_whole_while_enough_of_its_pods_run_at_once() -> None:
-    assert whole_since([pod(0, 0, 1, 4), pod(0, 0, 5, 9)], 2) == float("inf")
-    assert whole_since([pod(0, 0, 1, 6), pod(0, 0, 5, 9)], 2) == 5
+    assert first_moment_all_run([pod(0, 0, 1, 4), pod(0, 0, 5, 9)], 2) == float("inf")
+    assert first_moment_all_run([pod(0, 0, 1, 6), pod(0, 0, 5, 9)], 2) == 5

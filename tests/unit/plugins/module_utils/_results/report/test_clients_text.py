@@ -25,7 +25,9 @@ def clock(client: int, low: float, high: float) -> dict[str, Any]:
 
 
 def test_each_client_has_its_lateness_and_its_clock() -> None:
-    found = point_details.clients_section(table(clients=3, clocks=[clock(0, 0.0, 0.0), clock(1, -3600.0, -3599.96)]))
+    found = point_details.section_of_load_clients(
+        table(clients=3, clocks=[clock(0, 0.0, 0.0), clock(1, -3600.0, -3599.96)])
+    )
     assert found == [
         {"client": 0, "planned": 2, "sent": 2, "p50": "500 ms", "p99": "500 ms", "max": "500 ms",
          "clock": "that of the timeline"},
@@ -38,10 +40,10 @@ def test_each_client_has_its_lateness_and_its_clock() -> None:
 def test_a_clock_without_common_writes_is_told() -> None:
     apart = {"client": 1, "reference": False, "offset": None, "drift": 0.01}
     assert (
-        point_details.clients_section(table(clients=2, clocks=[clock(0, 0.0, 0.0), apart]))[1]["clock"]
+        point_details.section_of_load_clients(table(clients=2, clocks=[clock(0, 0.0, 0.0), apart]))[1]["clock"]
         == "not comparable"
     )
 
 
 def test_a_load_by_one_client_has_no_such_table() -> None:
-    assert point_details.clients_section(table()) == []
+    assert point_details.section_of_load_clients(table()) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.figure_texts import value_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.figure_texts import format_kpi_value
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report
     ],
 )
 def test_a_value_or_its_bound(kpi: dict[str, Any], text: str) -> None:
-    assert value_text({"unit": "s", **kpi}) == text
+    assert format_kpi_value({"unit": "s", **kpi}) == text

@@ -34,13 +34,13 @@ def check(one: dict[str, Any]) -> dict[str, Any]:
     """Return a figure that fits the schema of the verdict."""
     document = {"schema": "verdict/2", "run": "t1121-abcdef", "verdict": "pass", "code": 0, "exit_status": 0}
     rest = {"checks": [], "kpis": [one], "baseline": None, "headline": [], "answer": [], "warnings": []}
-    files.check_schema("verdict/2", {**document, **rest})
+    files.validate_against_schema("verdict/2", {**document, **rest})
     return one
 
 
 def test_the_picture_has_every_run_the_steps_the_band_and_the_limit(tmp_path: Path) -> None:
     one = check(kpi())
-    drawn = verdict_plots.history_drawing(one, "gpus 8")
+    drawn = verdict_plots.draw_history_with_sentences(one, "gpus 8")
     (axis,) = drawn.figure.axes
     labels = axis.get_legend_handles_labels()[1]
     assert sorted(labels) == [
@@ -58,7 +58,7 @@ def test_the_picture_has_every_run_the_steps_the_band_and_the_limit(tmp_path: Pa
 
 
 def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
-    (axis,) = verdict_plots.history_drawing(
+    (axis,) = verdict_plots.draw_history_with_sentences(
         check(kpi(band=[1e-3, 1.6e4], limit={"text": "x", "result": "within"}))
     ).figure.axes
     low, high = axis.get_ylim()
@@ -67,7 +67,7 @@ def test_a_band_that_says_little_does_not_flatten_the_runs() -> None:
 
 def test_a_limit_of_zero_stays_in_the_picture() -> None:
     limit = {"text": "at least 0: within", "result": "within", "min": 0.0}
-    (axis,) = verdict_plots.history_drawing(check(kpi(band=[-9.0, 9.0], limit=limit))).figure.axes
+    (axis,) = verdict_plots.draw_history_with_sentences(check(kpi(band=[-9.0, 9.0], limit=limit))).figure.axes
     assert axis.get_ylim()[0] <= -2.0, "the room below the limit, not below the lowest run"
 
 

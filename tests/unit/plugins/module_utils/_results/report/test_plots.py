@@ -9,17 +9,17 @@ import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import comparison_page
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.saturation_knee import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.knee_and_capacity_functions import (
     find_knee_by_kneedle,
     latency_by_load_step,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
     draw_run_plots,
     matrix_plots,
     plot_canvas,
     progress_plots,
-    stage_plots,
+    stage_duration_plots,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.progress_plots import (
     draw_cluster_occupancy,
@@ -88,14 +88,16 @@ def test_a_load_that_did_not_come_in_steps_has_no_saturation_curve(mixed_data, t
 
 
 def test_the_saturation_curve_has_each_stage_at_each_rate_and_its_knee(tmp_path):
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(
+        write_point(tmp_path / "000", World(count=60, rate=4.0)), RUN, "000"
+    )
     data = PointData(table, PointExtras(steps=((4.0, 5.0), (8.0, 5.0), (16.0, 5.0))))
     plot = draw_run_plots.draw_point_plot(data, "saturation", tmp_path / "x", "point 3")
     assert plot.title == "Saturation – point 3"
     head, *rows = csv.reader(plot.data.open())
     assert head == ["stage", "rate_per_s", "took_p95_s", "workloads", "knee"]
-    assert {row[0] for row in rows} == set(plot_canvas.plot_stages(data))
-    for stage in plot_canvas.plot_stages(data):
+    assert {row[0] for row in rows} == set(plot_canvas.stages_to_plot(data))
+    for stage in plot_canvas.stages_to_plot(data):
         curve = latency_by_load_step(data, stage, "needed", 0.95)
         mine = [row for row in rows if row[0] == stage]
         assert [(float(row[1]), float(row[2]), int(row[3])) for row in mine] == [
@@ -138,7 +140,9 @@ def test_values_beside_bars_and_whiskers_are_never_clipped(monkeypatch, tmp_path
         {"point": "002", "value": None, "n": 3, "of": 9, "note": "≥ 14.6 s: 6 of 9 were not seen to reach it"},
     ]
     entry = {"name": "x", "title": "X", "unit": "s", "direction": "lower", "simulated": False, "points": points}
-    matrix_plots.draw_bars([entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path)
+    matrix_plots.draw_figure_bars_over_points(
+        [entry], ["gpus = 1", "gpus = 2", "gpus = 4"], ["000", "001", "002"], tmp_path
+    )
     assert beyond(drawn[0]) == []
 
 
@@ -155,13 +159,15 @@ def test_the_parts_of_a_difference_and_of_a_time_are_never_clipped(reach):
         assert beyond(comparison_page.draw_stage_contributions(parts, "")) == []
         positive = [part("created", 1.0, 0.1), part("succeeded", 9.0, reach)]
         assert [
-            one for one in beyond(stage_plots.draw_mean_stage_waterfall(positive, 10.0, 3, 3, "")) if "-" not in one
+            one
+            for one in beyond(stage_duration_plots.draw_mean_stage_waterfall(positive, 10.0, 3, 3, ""))
+            if "-" not in one
         ] == []
 
 
 def test_each_line_of_a_large_raster_shows_what_most_did_and_every_bad_end(tmp_path):
     world = World(count=60, rate=20, outcomes={31: "failed", 47: "unfinished"}, training=False, canary=5.0)
-    data = PointData(timeline_builder.build_timeline(write_point(tmp_path / "000", world), RUN, "000"))
+    data = PointData(timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", world), RUN, "000"))
     states = progress_plots._workload_state_times(data)
     lines = 6
     line_of = numpy.arange(60) * lines // 60
@@ -215,7 +221,7 @@ SETTINGS = [{"gpus": gpus, "rank": rank, "same": 1} for gpus in (1, 2) for rank 
 
 
 def test_a_matrix_of_two_settings_is_a_grid():
-    at = matrix_plots.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_plots.grid_of_matrix(SETTINGS, [f"{n:03d}" for n in range(6)])
     assert (at.along, list(at.down), list(at.rows), list(at.columns)) == (
         "rank",
         ["gpus"],
@@ -227,15 +233,15 @@ def test_a_matrix_of_two_settings_is_a_grid():
 
 @pytest.mark.parametrize("settings", [[{"gpus": 1}, {"gpus": 2}], [{}, {}], [*SETTINGS, SETTINGS[0]]])
 def test_what_is_no_grid_has_bars_instead(settings):
-    assert matrix_plots.matrix_grid(settings, [str(n) for n in range(len(settings))]) is None
+    assert matrix_plots.grid_of_matrix(settings, [str(n) for n in range(len(settings))]) is None
 
 
 def test_a_heat_map_says_each_cell_also_of_points_without_a_value(tmp_path):
-    at = matrix_plots.matrix_grid(SETTINGS, [f"{n:03d}" for n in range(6)])
+    at = matrix_plots.grid_of_matrix(SETTINGS, [f"{n:03d}" for n in range(6)])
     points = [{"point": f"{n:03d}", "value": n + 0.5, "n": 1, "of": 1} for n in range(5)]
     points.append({"point": "005", "value": None, "note": "≥ 12 s: 1 of 1 were not seen", "n": 0, "of": 1})
     entry = {"name": "makespan", "title": "Makespan", "unit": "s", "direction": "lower", "simulated": True}
-    (plot,) = matrix_plots.draw_heatmaps([{**entry, "points": points}], at, tmp_path)
+    (plot,) = matrix_plots.draw_figure_heatmaps([{**entry, "points": points}], at, tmp_path)
     assert "1 / 8 (point 001): 1.50 s." in plot.alt and "2 / 16 (point 005): ≥ 12 s." in plot.alt
     assert "SIMULATED" in plot.title
     assert len(plot.data.read_text().splitlines()) == 7

@@ -23,7 +23,7 @@ def drawn(tmp_path_factory):
     write_requests(folder, records, offsets, STEPS)
     (folder / "settings.yml").write_text("serving_slo: {ttft: 0.2}\n")
     run = run_reader.read_run_directory(folder.parents[1])
-    table = request_timeline.build_timeline(folder, RUN, "001")
+    table = request_timeline.build_timeline_of_requests(folder, RUN, "001")
     data = point_data.PointData(table, read_point_data.extras_for_plots(run, run.points[0], table, []))
     plots = {
         name: draw_run_plots.draw_point_plot(data, name, folder / name)

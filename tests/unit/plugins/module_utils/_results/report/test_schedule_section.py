@@ -56,7 +56,9 @@ def test_each_attempt_is_drawn_with_the_interval_known_after_it(tmp_path: Path) 
     (axis,) = drawn.figure.axes
     assert sorted(axis.get_legend_handles_labels()[1]) == ["attempt", "mean and interval after it", "upper limit"]
     assert [row[3:6] for row in drawn.rows] == [[1.01, None, None], [1.01, 0.5, 3.0], [1.01, 0.9, 1.1]]
-    (found,) = write_report.repeated_section(run_of(tmp_path, schedule=SCHEDULE), {"kpis": [kpi()]}, tmp_path, [])
+    (found,) = write_report.section_of_repeated_figures(
+        run_of(tmp_path, schedule=SCHEDULE), {"kpis": [kpi()]}, tmp_path, []
+    )
     assert found["text"] == TEXT
     assert found["plot"].path.stat().st_size > 3000
 
@@ -69,8 +71,8 @@ def test_attempts_without_the_figure_are_an_empty_picture() -> None:
 
 def test_a_run_that_does_not_repeat_has_no_such_section(tmp_path: Path) -> None:
     run = run_of(tmp_path, schedule=[{"type": "session", "at": "2026-11-22T10:00:00Z"}])
-    assert write_report.repeated_section(run, {"kpis": [kpi()]}, tmp_path, []) == []
-    assert write_report.bisection_section(run, tmp_path, []) == {}
+    assert write_report.section_of_repeated_figures(run, {"kpis": [kpi()]}, tmp_path, []) == []
+    assert write_report.section_of_bisection(run, tmp_path, []) == {}
     assert write_report.schedule_decisions(run) == []
 
 
@@ -84,8 +86,8 @@ def test_decisions_are_listed_with_their_reasons(tmp_path: Path) -> None:
 
 
 def test_a_bisection_has_a_table_and_a_plot(tmp_path: Path) -> None:
-    files.check_schema("bisection/1", BISECTION)
-    found = write_report.bisection_section(run_of(tmp_path, bisection=BISECTION), tmp_path, [])
+    files.validate_against_schema("bisection/1", BISECTION)
+    found = write_report.section_of_bisection(run_of(tmp_path, bisection=BISECTION), tmp_path, [])
     assert [list(one.values()) for one in found["rows"]] == [
         ["0", "2", "1 s", "25.0 %"],
         ["1", "0", "–", "75.0 %"],

@@ -151,9 +151,9 @@ def test_a_load_by_several_clients_shows_what_each_sent_and_how_late(small, tmp_
 def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, definitions):
     top = write_run(tmp_path / "run", [(World(count=30, rate=2.0), {})])
     plan = top / "points" / "000" / "plan.jsonl"
-    header, *rest = files.read_lines(plan)
+    header, *rest = files.read_json_lines(plan)
     header["arrival"] = {"type": "steps", "steps": [{"rate": 2.0, "duration": 5.0}] * 3}
-    files.write_lines(plan, iter([header, *rest]), "plan/1")
+    files.write_json_lines(plan, iter([header, *rest]), "plan/1")
     write_timeline(str(top))
     of_project = TEMPLATE.parents[2] / "workload_scale" / "files" / "kpis.yml"
     write_kpis(str(top), [definitions, str(of_project)])
@@ -168,7 +168,9 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     created = next(one for one in point["stages"] if one["name"] == "created")
     place = page_content.QUANTILES.index("p95")
     assert created["took"][place]["value"] == kpis["duration_created_p95"]["value"]
-    assert figure_texts.value_text(created["took"][place]) == figure_texts.value_text(kpis["duration_created_p95"])
+    assert figure_texts.format_kpi_value(created["took"][place]) == figure_texts.format_kpi_value(
+        kpis["duration_created_p95"]
+    )
 
 
 def test_nothing_is_fetched_from_anywhere(made):

@@ -12,11 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import (
-    read_scale_test_files,
-    runai_export,
-    scale_test_names_and_times,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export, scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
@@ -53,7 +49,7 @@ def test_the_json_files_are_the_tools_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_microseconds_of_exactly_zero_are_left_out() -> None:
-    assert scale_test_names_and_times.format_iso_time(T) == "2026-11-21T00:06:23+00:00"
+    assert scale_test_files.format_iso_time(T) == "2026-11-21T00:06:23+00:00"
 
 
 def test_times_csv_has_as_many_headers_as_values_and_the_claim_counts_from_its_request(tmp_path: Path) -> None:
@@ -90,9 +86,9 @@ def test_what_is_written_is_read_back_within_its_second(sent: float, wait: float
     entry = runai_export.sampled_json_rows(table_of(moments))[0]
     for key, stage in (
         ("workloadCreatedTimestamp", "created"),
-        (scale_test_names_and_times.DECISION, "pods_scheduled"),
+        (scale_test_files.DECISION, "pods_scheduled"),
     ):
-        earliest, latest = scale_test_names_and_times.parse_timestamp_bounds(entry[key]) or (nan, nan)
+        earliest, latest = scale_test_files.parse_timestamp_bounds(entry[key]) or (nan, nan)
         assert earliest <= moments[stage] + 1e-6 and moments[stage] < latest + 1e-6
 
 
@@ -122,10 +118,8 @@ def test_overlapping_intervals_are_written_as_moments_in_their_order() -> None:
     table.earliest["created"][0], table.latest["created"][0] = T + 1, T + 9
     table.earliest["pods_scheduled"][0], table.latest["pods_scheduled"][0] = T + 2, T + 4
     entry = runai_export.sampled_json_rows(table)[0]
-    assert entry[scale_test_names_and_times.CREATED] == "2026-11-21T00:06:25Z", (
-        "2.5 s, not 5: the pods were scheduled after it"
-    )
-    assert entry[scale_test_names_and_times.DECISION] == "2026-11-21T00:06:26+00:00"
+    assert entry[scale_test_files.CREATED] == "2026-11-21T00:06:25Z", "2.5 s, not 5: the pods were scheduled after it"
+    assert entry[scale_test_files.DECISION] == "2026-11-21T00:06:26+00:00"
 
 
 def test_job_and_pod_group_of_the_platform_are_no_sentinels(tmp_path: Path) -> None:
@@ -178,7 +172,7 @@ def test_workloads_whose_times_contradict_each_other_are_left_out_of_times_csv_o
     ],
 )
 def test_both_syntaxes_of_time_are_read_with_any_offset(text: str, span: tuple[float, float] | None) -> None:
-    assert scale_test_names_and_times.parse_timestamp_bounds(text) == span
+    assert scale_test_files.parse_timestamp_bounds(text) == span
 
 
 def files(folder: Path, submitted: object, sampled: object) -> Path:
@@ -193,7 +187,7 @@ def test_reading_keeps_what_was_not_sampled_and_takes_sentinels_for_nothing(tmp_
     sampled = json.loads((tmp_path / "sampled.json").read_text(encoding="utf-8"))
     stranger = {**sampled[0], "jobName": "j-ffffff"}
     submitted = json.loads((tmp_path / "submitted.json").read_text(encoding="utf-8"))
-    table = read_scale_test_files.build_timeline(
+    table = scale_test_files.build_timeline_of_scale_test(
         files(tmp_path / "old", submitted, [sampled[0], stranger]), "unknown", "001"
     )
     assert (table.outcome, table.censored) == (["succeeded", "unfinished"], [False, True])
@@ -230,7 +224,7 @@ def test_an_old_run_of_which_a_workload_was_not_sampled_fails(tmp_path: Path) ->
 
 
 def test_a_timeline_of_ours_gives_a_row_for_each_workload(tmp_path: Path) -> None:
-    table = timeline_builder.build_timeline(
+    table = timeline_builder.build_timeline_of_workloads(
         write_point(tmp_path / "points" / "000", World(count=5)), "t1121-k3f9xa", "000"
     )
     assert runai_export.write_runai_files(table, tmp_path / "runai") == {
@@ -244,7 +238,7 @@ def test_a_damaged_file_is_named(wrong: str, tmp_path: Path) -> None:
     files(tmp_path, [], [])
     (tmp_path / "sampled.json").write_text(wrong, encoding="utf-8")
     with pytest.raises(DataError, match=r"sampled\.json"):
-        read_scale_test_files.build_timeline(tmp_path, "unknown", "001")
+        scale_test_files.build_timeline_of_scale_test(tmp_path, "unknown", "001")
 
 
 def test_half_of_the_files_is_no_run(tmp_path: Path) -> None:

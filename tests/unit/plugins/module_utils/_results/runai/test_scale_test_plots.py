@@ -69,8 +69,8 @@ def test_an_event_is_simulated_if_its_stage_or_one_that_it_is_counted_from_is() 
 
 def test_the_labels_of_a_short_time_axis_differ() -> None:
     moments = [datetime(2026, 11, 23, 6, 18, 11, number * 500_000, timezone.utc) for number in (0, 1)]
-    assert [runai_export.time_of_day(one, 2.0) for one in moments] == ["06:18:11.0", "06:18:11.5"]
-    assert runai_export.time_of_day(moments[1], 60.0) == "06:18:11"
+    assert [runai_export.time_axis_label(one, 2.0) for one in moments] == ["06:18:11.0", "06:18:11.5"]
+    assert runai_export.time_axis_label(moments[1], 60.0) == "06:18:11"
 
 
 @pytest.mark.parametrize(("head", "tail", "shown"), [(0, 0, "abcde"), (2, 0, "ab"), (0, 2, "de"), (4, 2, "cd")])

@@ -19,9 +19,9 @@ def test_shares_and_differences_are_inverse_to_each_other(share: float, logarith
 
 def test_only_positive_figures_are_compared_by_their_logarithms() -> None:
     positive, zero, nothing = numpy.array([1.0, 2.0]), numpy.array([0.0, 2.0]), numpy.array([])
-    assert comparison_scale.on_log_scale(positive, nothing)
-    assert not comparison_scale.on_log_scale(positive, zero)
-    assert not comparison_scale.on_log_scale(nothing)
+    assert comparison_scale.is_compared_on_log_scale(positive, nothing)
+    assert not comparison_scale.is_compared_on_log_scale(positive, zero)
+    assert not comparison_scale.is_compared_on_log_scale(nothing)
 
 
 def test_what_is_no_number_is_left_out_in_order() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 @given(st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), max_size=30))
 def test_corrections_keep_order_and_never_lower_a_p_value(p_values: list[float]) -> None:
     known = [one for one in p_values if not math.isnan(one)]
-    for correct in (figure_classification.adjust_by_holm, figure_classification.benjamini_hochberg):
+    for correct in (figure_classification.adjust_by_holm, figure_classification.adjust_by_benjamini_hochberg):
         adjusted = correct(p_values)
         assert [math.isnan(one) for one in adjusted] == [math.isnan(one) for one in p_values]
         pairs = sorted((p, q) for p, q in zip(p_values, adjusted, strict=True) if not math.isnan(p))
@@ -27,4 +27,4 @@ def test_corrections_keep_order_and_never_lower_a_p_value(p_values: list[float])
 def test_corrections_are_those_of_the_textbook() -> None:
     p = [0.01, 0.04, 0.03, 0.005]
     assert figure_classification.adjust_by_holm(p) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert figure_classification.benjamini_hochberg(p) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert figure_classification.adjust_by_benjamini_hochberg(p) == pytest.approx([0.02, 0.04, 0.04, 0.02])

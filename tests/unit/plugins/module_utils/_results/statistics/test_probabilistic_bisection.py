@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.probabilistic_bisection import (
-    locate_step,
+    locate_step_and_next_value,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from statistics_strategies import SERIES
 
 @given(st.dictionaries(st.integers(0, 5), SERIES, max_size=6))
 def test_no_measurement_breaks_the_bisection(measured: dict[int, list[float | None]]) -> None:
-    found = locate_step(measured, 6)
+    found = locate_step_and_next_value(measured, 6)
     assert sum(found.probabilities) == pytest.approx(1.0)
     assert 0 <= found.next < 6 and 0 <= found.step < 5
 
@@ -25,7 +25,7 @@ def test_bisection_finds_the_step_in_a_few_measurements(step: int, seed: int) ->
     draw = numpy.random.default_rng(seed)
     measured: dict[int, list[float]] = {}
     for _run in range(60):
-        found = locate_step(measured, 10)
+        found = locate_step_and_next_value(measured, 10)
         if found.probability >= 0.99 and len(measured) >= 2:
             break
         value = 100.0 if found.next <= step else 120.0
@@ -39,4 +39,4 @@ def test_bisection_finds_the_step_in_a_few_measurements(step: int, seed: int) ->
 )
 def test_values_that_cannot_be_bisected_are_refused(measured: dict[int, list[float]], values: int, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        locate_step(measured, values)
+        locate_step_and_next_value(measured, values)

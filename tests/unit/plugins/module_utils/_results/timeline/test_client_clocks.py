@@ -24,7 +24,11 @@ def both(folder, world, clocks, **more):
     """Return the timelines of the same point as one client and as several recorded it."""
     one = write_point(folder / "one", world)
     many = split(one, folder / "many", clocks, **more)
-    return timeline_builder.build_timeline(one, RUN, "000"), timeline_builder.build_timeline(many, RUN, "000"), many
+    return (
+        timeline_builder.build_timeline_of_workloads(one, RUN, "000"),
+        timeline_builder.build_timeline_of_workloads(many, RUN, "000"),
+        many,
+    )
 
 
 def reference_of(folder, clocks):
@@ -130,7 +134,7 @@ def test_a_clock_that_jumps_is_told(tmp_path):
             if canaries > 60:
                 row["sent"], row["answered"] = row["sent"] + 30, row["answered"] + 30
     path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
-    table = timeline_builder.build_timeline(many, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(many, RUN, "000")
     assert any("it has jumped" in note for note in table.header["notes"])
 
 
@@ -162,7 +166,7 @@ def test_a_workload_that_a_killed_session_created_without_a_record_is_not_dated_
     path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in kept))
     clocks = [WrongClock(), WrongClock(70, 1e-3)][:clients]
     many = split(folder, tmp_path / "many", clocks) if clients > 1 else folder
-    table = timeline_builder.build_timeline(many, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(many, RUN, "000")
     clock = reference_of(many, clocks) if clients > 1 else clocks[0]
     assert table.contradictions == {} and outside(world, table, clock) == []
     for index in (2, 5):

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.la
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.clocks import ServerClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import ServerClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,12 +128,12 @@ class Cluster:
     def build(self, folder: Path) -> TimelineTable:
         self.rows.append({"type": "end", "at": EPOCH + 1000, "reason": "done"})
         for row in {row["type"]: row for row in self.rows}.values():
-            files.check_schema("observations/1", row)
+            files.validate_against_schema("observations/1", row)
         folder.mkdir(exist_ok=True)
         lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows]
         (folder / "observations.jsonl").write_text("".join(lines), encoding="utf-8")
-        table = timeline_builder.build_timeline(folder, RUN, "001")
-        files.check_schema("timeline/1", {"type": "header", **table.header})
+        table = timeline_builder.build_timeline_of_workloads(folder, RUN, "001")
+        files.validate_against_schema("timeline/1", {"type": "header", **table.header})
         return table
 
     def outside(self, table: TimelineTable) -> list[tuple[str, str]]:
@@ -303,7 +303,7 @@ def test_an_audit_log_is_left_out_with_a_note(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.commit("one", "created", 5.0)
     cluster.build(tmp_path / "p")
-    table = timeline_builder.build_timeline(tmp_path / "p", RUN, "001", audit_log=tmp_path / "audit.log")
+    table = timeline_builder.build_timeline_of_workloads(tmp_path / "p", RUN, "001", audit_log=tmp_path / "audit.log")
     assert table.header["notes"] == [
         "the audit log audit.log was not used: others submitted the load, without names of ours"
     ]

@@ -68,9 +68,9 @@ def preempted(folder, index, version=10**6):
 
 def test_a_preempted_gang_is_whole_when_its_pods_came_again(tmp_path) -> None:
     folder = write_point(tmp_path / "000", World(count=3, workers=1))
-    before = timeline_builder.build_timeline(folder, RUN, "000")
+    before = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     preempted(folder, 1)
-    after = timeline_builder.build_timeline(folder, RUN, "000")
+    after = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     assert after.pods == before.pods == [2, 2, 2]
     assert after.gpus == before.gpus
     assert after.latest["pods_succeeded"][1] == after.latest["pods_succeeded"][1]  # there, and no NaN
@@ -141,5 +141,5 @@ def claims_of_a_point(folder):
 def allocated_at(path, records) -> list[bool]:
     """Return for each workload whether all of its claims were allocated."""
     path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records))
-    allocated = timeline_builder.build_timeline(path.parent, RUN, "000").latest["resourceclaim_allocated"]
+    allocated = timeline_builder.build_timeline_of_workloads(path.parent, RUN, "000").latest["resourceclaim_allocated"]
     return [moment == moment for moment in allocated]

@@ -20,7 +20,7 @@ BUSY = {"outcome": "refused", "status": 429, "headers": None, "first_token": Non
 
 
 def built(tmp_path, records, offsets):
-    return request_timeline.build_timeline(write_requests(tmp_path / "001", records, offsets), RUN, "001")
+    return request_timeline.build_timeline_of_requests(write_requests(tmp_path / "001", records, offsets), RUN, "001")
 
 
 def test_every_planned_request_has_a_row_with_its_outcome(tmp_path):
@@ -36,7 +36,9 @@ def test_every_planned_request_has_a_row_with_its_outcome(tmp_path):
 def test_the_stages_of_a_simulated_server_are_simulated(tmp_path):
     folder = write_requests(tmp_path / "001", [request(0, 0)], [0], simulated=False)
     assert all(stage["simulated"] for stage in built(tmp_path / "x", [request(0, 0)], [0]).stages)
-    assert not any(stage["simulated"] for stage in request_timeline.build_timeline(folder, RUN, "001").stages)
+    assert not any(
+        stage["simulated"] for stage in request_timeline.build_timeline_of_requests(folder, RUN, "001").stages
+    )
 
 
 def test_the_timeline_is_written_and_read_like_any_other(tmp_path):

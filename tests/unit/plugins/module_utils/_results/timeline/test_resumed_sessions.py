@@ -43,7 +43,7 @@ def test_every_moment_of_a_resumed_load_lies_within_its_bounds(tmp_path_factory,
     folder = tmp_path_factory.mktemp("any")
     one = write_point(folder / "one", world)
     many = resume(one, folder / "resumed", EPOCH + at, lost, first)
-    table = timeline_builder.build_timeline(many, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(many, RUN, "000")
     assert outside(world, table, WrongClock()) == [] and table.contradictions == {}
     for row in range(24):
         assert not table.moments["sent"][row] > table.latest["created"][row], "it was sent before it was created"
@@ -59,7 +59,7 @@ def test_the_same_holds_for_several_clients_of_which_one_goes_on_elsewhere(
     folder = tmp_path_factory.mktemp("any")
     resumed = resume(write_point(folder / "one", world), folder / "resumed", EPOCH + at, lost, first)
     many = split(resumed, folder / "many", clocks, again={} if again is None else {0: again})
-    table = timeline_builder.build_timeline(many, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(many, RUN, "000")
     client, _at, boot = ClientClocks(point_reader.read_point_inputs(many)).reference.partition("@")
     clock = again if again is not None and "-again" in boot else clocks[int(client)]
     assert outside(world, table, clock) == []
@@ -85,7 +85,7 @@ def test_a_stop_that_an_earlier_session_may_have_sent_begins_with_the_completion
     stop = {"type": "stop", "index": 1, "name": "n", "kind": "PyTorchJob", "status": status, "intended": sent - 5,
             "sent": sent, "answered": sent + 0.1}  # fmt: skip
     _with_rows(folder, [*([_session(folder)] if resumed else []), stop], "end")
-    table = timeline_builder.build_timeline(folder, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     if status == 200 and not resumed:
         assert table.earliest["stopped"][1] == sent
     else:

@@ -61,7 +61,7 @@ def test_simulated_is_what_a_simulated_writer_makes_and_what_waits_for_it_by_nam
 
 
 def test_a_claim_is_sent_before_its_workload_and_does_not_wait_for_it():
-    claim = workload_kinds.load_kind("PersistentVolumeClaim").definition
+    claim = workload_kinds.load_kind_by_name_or_path("PersistentVolumeClaim").definition
     found = stages({**STAGES, "PersistentVolumeClaim": claim})
     assert found["persistentvolumeclaim_created"].needs == ()
     assert found["pods_created"].needs == ("created",), "who says nothing waits for the workload"

@@ -73,7 +73,7 @@ def test_every_true_moment_lies_within_its_bounds_also_across_a_gap(mixed):
 def test_bounds_hold_for_any_seed_canary_rate_and_gap(tmp_path_factory, seed, canary, gap, workers):
     world = World(count=4, seed=seed, canary=canary, gap=gap, workers=workers, run_for=2.0)
     folder = write_point(tmp_path_factory.mktemp("any") / "000", world)
-    table = timeline_builder.build_timeline(folder, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     assert outside(world, table) == []
     assert table.contradictions == {}
 
@@ -82,7 +82,7 @@ def test_a_canary_narrows_the_bounds(tmp_path):
     widths = []
     for number, canary in enumerate((0.0, 50.0)):
         world = World(count=6, canary=canary)
-        table = timeline_builder.build_timeline(write_point(tmp_path / f"{number}", world), RUN, "000")
+        table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / f"{number}", world), RUN, "000")
         widths.append(max(table.latest["pods_running"][row] - table.earliest["pods_running"][row] for row in range(6)))
     assert widths[1] < 0.1 < widths[0]
 
@@ -112,7 +112,7 @@ def test_the_end_of_a_lifetime_is_a_stage_from_the_first_request_to_the_last_ans
             row = {"type": "stop", "index": index, "name": table.name[index], "kind": table.kind[index]}
             moments = {"intended": over, "sent": sent, "answered": sent + 0.5, "status": status}
             ledger.write(json.dumps({**row, **moments}, separators=(",", ":")) + "\n")
-    stopped = timeline_builder.build_timeline(copy, RUN, "000")
+    stopped = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert stopped.seen("stopped") == 2
     bounds = [(stopped.earliest["stopped"][row], stopped.latest["stopped"][row]) for row in (1, 2)]
     assert bounds == [(over, over + 2.5), (over + 1, over + 1.5)]
@@ -139,7 +139,7 @@ def test_a_release_is_a_stage_before_those_that_wait_for_it(good, tmp_path):
             row = {"type": "release", "name": "x", "released": released, "intended": begun, "resource_version": "9"}
             moments = {"sent": sent, "answered": sent + 0.1, "status": status}
             ledger.write(json.dumps({**row, **moments}, separators=(",", ":")) + "\n")
-    found = timeline_builder.build_timeline(copy, RUN, "000")
+    found = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     bounds = [(found.earliest["released"][row], found.latest["released"][row]) for row in (0, 1, 2)]
     wanted = [(begun, begun + 0.6), (begun, begun + 0.6), (begun + 0.7, begun + 0.7 + 0.1)]
     assert bounds == [pytest.approx(one) for one in wanted], "from the first request to the answer of the last"
@@ -171,7 +171,7 @@ def test_a_gang_is_not_there_before_its_last_pod(good, tmp_path):
         return None if lost else record
 
     edit(copy / "observations.jsonl", without_one_start)
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert table.seen("pods_running") == world.count - 1
     assert table.seen("pods_running_first") == world.count
     assert table.outcome[2] == "succeeded"
@@ -187,7 +187,7 @@ def test_bounds_the_wrong_way_round_are_kept_and_told(good, tmp_path):
         return record
 
     edit(copy / "observations.jsonl", too_early)
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert table.earliest["running"][1] > table.latest["running"][1] == EPOCH - 100
     assert table.contradictions[1][0].startswith("running: after 1.")
 
@@ -199,7 +199,7 @@ def test_an_object_found_by_its_owner_needs_no_label(good, tmp_path):
         copy / "observations.jsonl",
         lambda one: {**one, "index": None} if one.get("kind") == "Pod" and "uid" in one else one,
     )
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert [table.pods[row] for row in range(len(table))] == [expected.pods[row] for row in range(len(table))]
 
 
@@ -213,7 +213,7 @@ def test_a_pod_made_again_under_its_name_counts_once(good, tmp_path):
             "resource_version": "999999", "values": {"created": "2026-11-21T00:00:00Z"},
         }  # fmt: skip
         stream.write(json.dumps(again, separators=(",", ":")) + "\n")
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert table.pods[0] == expected.pods[0]
     assert table.latest["pods_created"][0] == expected.latest["pods_created"][0]
 
@@ -235,7 +235,7 @@ def test_an_object_that_comes_with_a_workload_is_not_the_workload(good, tmp_path
             lines.append(json.dumps({**early, "answered": record["sent"]}))
         lines.append(line)
     (copy / "ledger.jsonl").write_text("\n".join(lines) + "\n")
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert table.kind == expected.kind
     assert table.uid == expected.uid
     assert table.attempts == expected.attempts
@@ -245,7 +245,7 @@ def test_an_object_that_comes_with_a_workload_is_not_the_workload(good, tmp_path
 def test_without_observations_the_ledger_still_tells_when_it_was_created(good, tmp_path):
     world, folder, _table = good
     copy = copied(folder, tmp_path, "plan", "ledger")
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert table.outcome == ["unfinished"] * world.count
     assert all(
         table.earliest["created"][row] <= world.truth[row, "created"] <= table.latest["created"][row]
@@ -257,7 +257,7 @@ def test_without_observations_the_ledger_still_tells_when_it_was_created(good, t
 def test_without_a_plan_the_ledger_names_the_workloads(good, tmp_path):
     world, folder, _table = good
     copy = copied(folder, tmp_path, "ledger", "observations")
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert len(table) == world.count
     assert set(table.outcome) == {"succeeded"}
 
@@ -268,7 +268,7 @@ def test_torn_and_damaged_lines_are_left_out_and_told(good, tmp_path):
     (copy / "ledger.jsonl").write_bytes((folder / "ledger.jsonl").read_bytes()[:-20])
     lines = (folder / "observations.jsonl").read_bytes().splitlines(keepends=True)
     (copy / "observations.jsonl").write_bytes(b"".join([*lines[:50], b"\x00\x00broken\n", *lines[50:]]))
-    notes = timeline_builder.build_timeline(copy, RUN, "000").header["notes"]
+    notes = timeline_builder.build_timeline_of_workloads(copy, RUN, "000").header["notes"]
     assert notes == [
         "the last line of ledger.jsonl is truncated: its writer was killed",
         "1 damaged line of observations.jsonl left out",
@@ -287,20 +287,22 @@ def test_a_line_with_a_number_that_is_not_finite_is_left_out_and_told(good, tmp_
     place = next(place for place, line in enumerate(lines) if isinstance(json.loads(line).get(key), float))
     lines[place] = json.dumps({**json.loads(lines[place]), key: "?"}).replace('"?"', number)
     (copy / f"{name}.jsonl").write_text("\n".join([*lines, ""]))
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     assert f"1 damaged line of {name}.jsonl left out" in table.header["notes"]
     times = [column for part in (table.earliest, table.latest) for column in part.values()]
     assert not np.isinf(np.array(times, dtype=float)).any()
 
 
 def test_an_empty_folder_gives_an_empty_timeline(tmp_path):
-    table = timeline_builder.build_timeline(tmp_path, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(tmp_path, RUN, "000")
     assert len(table) == 0
     assert len(table.header["notes"]) == 3
 
 
 def test_a_closed_loop_has_no_due_times(tmp_path):
-    table = timeline_builder.build_timeline(write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(
+        write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000"
+    )
     assert all(value != value for value in table.moments["intended"])
 
 
@@ -318,7 +320,7 @@ def test_a_later_session_on_another_anchor_is_read_on_the_first_clock(good, tmp_
             record.update({key: record[key] + 3600 for key in moved & record.keys()})
         lines.append(json.dumps(record, separators=(",", ":")))
     (copy / "observations.jsonl").write_text("\n".join(lines) + "\n")
-    table = timeline_builder.build_timeline(copy, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(copy, RUN, "000")
     for row in range(len(table)):
         assert table.latest["running"][row] == pytest.approx(expected.latest["running"][row], abs=1e-5)
 
@@ -336,10 +338,10 @@ def test_kinds_of_another_etcd_are_dated_without_their_resource_versions(tmp_pat
 
     path = folder / "observations.jsonl"
     edit(path, moved)
-    assert outside(world, timeline_builder.build_timeline(folder, RUN, "000"))
+    assert outside(world, timeline_builder.build_timeline_of_workloads(folder, RUN, "000"))
     with open(path, "a") as stream:
         stream.write('{"type":"store","at":1.0,"kind":"Pod","ruler":false}\n')
-    table = timeline_builder.build_timeline(folder, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     assert outside(world, table) == [] and not table.contradictions
     widths = [
         last - first for first, last in zip(table.earliest["pods_created"], table.latest["pods_created"], strict=True)
@@ -361,7 +363,7 @@ def test_a_gang_may_be_asked_for_its_last_member(tmp_path):
         return record
 
     edit(folder / "observations.jsonl", asked)
-    table = timeline_builder.build_timeline(folder, RUN, "000")
+    table = timeline_builder.build_timeline_of_workloads(folder, RUN, "000")
     assert [table.latest["pods_running_last"][row] for row in range(4)] == [
         table.latest["pods_running"][row] for row in range(4)
     ]

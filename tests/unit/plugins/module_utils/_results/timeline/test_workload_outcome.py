@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     TimelineStage,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.timeline_builder import (
-    contradict_order,
+    note_contradicted_order,
     workload_outcome,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import SentWorkload
@@ -66,5 +66,5 @@ STAGES = [
 def test_reversed_bounds_and_stages_before_their_needs_are_noted_once(created, running, expected):
     table = table_of(created=created, pods_running=running)
     for _again in range(2):
-        contradict_order(table, STAGES)
+        note_contradicted_order(table, STAGES)
     assert table.contradictions.get(0, []) == expected

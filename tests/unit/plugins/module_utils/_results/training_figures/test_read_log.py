@@ -15,11 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 from hypothesis import given
 from hypothesis import strategies as st
 
-FMS, ILAB, RAY = (LogFormat.of(training_programs.load_flavour(name).log_format) for name in ("fms", "ilab", "ray"))
+FMS, ILAB, RAY = (LogFormat.of(training_flavours.load_flavour(name).log_format) for name in ("fms", "ilab", "ray"))
 SUMMARY = (
     "{'train_runtime': 123.4567, 'train_samples_per_second': 8.1, 'train_steps_per_second': 1.0, "
     "'train_tokens_per_second': 4147.2, 'train_loss': 1.5, 'epoch': 1.0}"

@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
-FMS = steps_and_checkpoints.ProgressFormat.of(training_programs.load_flavour("fms").progress)
+FMS = steps_and_checkpoints.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
 
 
 def write(folder: Path, *steps: tuple[int, str], tail: str = "") -> None:
@@ -61,7 +61,7 @@ def test_rows_have_the_progress_of_their_workload(tmp_path: Path, monkeypatch: p
     ]
     _changed, rows = training_rows.write_training_rows(tmp_path, logs, LogFormat(), False, progress=FMS)
     assert [row.get("progress") for row in rows] == [{"steps": [[1, 60.0]], "checkpoints": []}, None, None]
-    assert list(files.read_lines(tmp_path / "training.jsonl")) == rows
+    assert list(files.read_json_lines(tmp_path / "training.jsonl")) == rows
     assert "progress" not in training_rows.write_training_rows(tmp_path, logs, LogFormat(), False)[1][0]
 
 

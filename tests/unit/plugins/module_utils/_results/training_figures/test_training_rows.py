@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.traini
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_programs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
-FMS = LogFormat.of(training_programs.load_flavour("fms").log_format)
+FMS = LogFormat.of(training_flavours.load_flavour("fms").log_format)
 SUMMARY = "{'train_runtime': 123.4567, 'train_samples_per_second': 8.1, 'train_loss': 1.5}"
 FIGURES = {"train_runtime": 123.4567, "train_samples_per_second": 8.1, "train_loss": 1.5}
 
@@ -47,7 +47,7 @@ def test_each_log_becomes_a_row_also_the_one_that_is_missing(tmp_path: Path) -> 
     ]
     logs = training_rows.logs_from_pod_logs(pods, tmp_path / "logs")
     changed, rows = training_rows.write_training_rows(tmp_path, logs, FMS, simulated=True)
-    assert changed and list(files.read_lines(tmp_path / "training.jsonl")) == rows
+    assert changed and list(files.read_json_lines(tmp_path / "training.jsonl")) == rows
     assert rows[0] == {
         "index": 0,
         "pod": "a",
@@ -121,7 +121,7 @@ def test_a_simulated_log_is_read_whatever_the_flavour_prints(tmp_path: Path) -> 
     pods = [{"pod": f"p-{node}", "log": f"p-{node}.log", "node": node} for node in ("real-0", "fake-0")]
     for one, text in zip(pods, (steps, SUMMARY), strict=True):
         (tmp_path / "logs" / one["log"]).write_text(text)
-    ilab = LogFormat.of(training_programs.load_flavour("ilab").log_format)
+    ilab = LogFormat.of(training_flavours.load_flavour("ilab").log_format)
     logs = training_rows.logs_from_pod_logs(pods, tmp_path / "logs")
     _changed, rows = training_rows.write_training_rows(tmp_path, logs, ilab, simulated=True, real_nodes=["real-0"])
     assert [row["figures"]["train_loss"] for row in rows] == [2.0, 1.5]
@@ -168,7 +168,7 @@ def test_tokens_of_one_process_become_those_of_all(tmp_path: Path) -> None:
         assert row["figures"]["train_samples_per_second"] == 11.625
 
 
-ILAB, RAY = (LogFormat.of(training_programs.load_flavour(name).log_format) for name in ("ilab", "ray"))
+ILAB, RAY = (LogFormat.of(training_flavours.load_flavour(name).log_format) for name in ("ilab", "ray"))
 STEP = '{"step": 1, "overall_throughput": 4.0, "batch_size": 8, "avg_loss": 2.0}'
 HF = "[INFO|trainer.py:2414] 1 >>   Total train batch size (w. parallel, distributed & accumulation) = 8"
 V1 = "(RayTrainWorker pid=9) Setting up process group for: env:// [rank=0, world_size=2]"
@@ -227,7 +227,7 @@ def test_figures_of_the_last_part_of_a_restarted_training_are_left_out_with_the_
     lines = [json.dumps({"data": {"step": step, "timestamp": moment}}) for step, moment in moments]
     (tmp_path / "files" / "w-0" / "training_logs.jsonl").write_text("\n".join(lines))
     logs = [training_rows.TrainingLog("a", 0, "w-0", str(log))]
-    progress = steps_and_checkpoints.ProgressFormat.of(training_programs.load_flavour("fms").progress)
+    progress = steps_and_checkpoints.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
     _changed, (row,) = training_rows.write_training_rows(tmp_path, logs, FMS, False, progress=progress)
     left = {*FIGURES, "dataset_tokens_per_second"}
     printed = {"dataset_tokens_per_sample", "total_batch_size"}

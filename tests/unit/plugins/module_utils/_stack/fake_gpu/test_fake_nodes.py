@@ -7,22 +7,24 @@ import copy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.node_pool import TopologyLevel
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_node_pool import (
+    TopologyLevel,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-ORDER = node_pool.NodePoolSpec(3, run_id="run-1")
+ORDER = simulated_node_pool.NodePoolSpec(3, run_id="run-1")
 
 
 def levels(**nodes: int) -> tuple[TopologyLevel, ...]:
     return tuple(TopologyLevel(f"x/{name}", number) for name, number in nodes.items())
 
 
-def made(order: node_pool.NodePoolSpec) -> list[dict]:
+def made(order: simulated_node_pool.NodePoolSpec) -> list[dict]:
     """The nodes of an order as the API server would list them: quantities in its own form, more labels."""
     found = [
-        copy.deepcopy(node_pool.node_manifest(order, node_pool.format_node_name(order, index)))
+        copy.deepcopy(simulated_node_pool.node_manifest(order, simulated_node_pool.format_node_name(order, index)))
         for index in range(order.count)
     ]
     for one in found:
@@ -32,9 +34,9 @@ def made(order: node_pool.NodePoolSpec) -> list[dict]:
 
 
 def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
-    one = node_pool.node_manifest(
-        node_pool.NodePoolSpec(
-            1, node_pool.NodeShape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}
+    one = simulated_node_pool.node_manifest(
+        simulated_node_pool.NodePoolSpec(
+            1, simulated_node_pool.NodeShape(gpus=4, product="P", gpu_memory_mib=7), "pool", "run-1", {"zone": "a"}
         ),
         "pool-0000",
     )
@@ -53,78 +55,95 @@ def test_a_node_says_that_it_is_simulated_whose_it_is_and_what_it_has() -> None:
 
 
 def test_consecutive_nodes_share_racks_and_blocks_and_another_topology_replaces_them() -> None:
-    order = node_pool.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=2))
+    order = simulated_node_pool.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=2))
     there = made(order)
     found = [[one["metadata"]["labels"][f"x/{name}"] for name in ("block", "rack")] for one in there]
     assert found == [["block-0", f"rack-{rack}"] for rack in (0, 0, 1, 1)] + [["block-1", "rack-2"]] * 2
-    assert node_pool.compute_pool_changes(order, there).create == []
-    other = node_pool.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=1))
-    replaced = [one["metadata"]["name"] for one in node_pool.compute_pool_changes(other, there).create]
+    assert simulated_node_pool.compute_pool_changes(order, there).create == []
+    other = simulated_node_pool.NodePoolSpec(6, run_id="run-1", topology=levels(block=4, rack=1))
+    replaced = [one["metadata"]["name"] for one in simulated_node_pool.compute_pool_changes(other, there).create]
     assert replaced == [f"fake-gpu-{index:04d}" for index in (1, 2, 3, 4, 5)]  # the first is in rack-0 either way
 
 
 def test_a_node_without_gpus_has_no_sign_of_them() -> None:
-    one = node_pool.node_manifest(node_pool.NodePoolSpec(1, node_pool.NodeShape(gpus=0)), "fake-gpu-0000")
+    one = simulated_node_pool.node_manifest(
+        simulated_node_pool.NodePoolSpec(1, simulated_node_pool.NodeShape(gpus=0)), "fake-gpu-0000"
+    )
     assert not [key for key in [*one["metadata"]["labels"], *one["status"]["capacity"]] if "nvidia" in key]
 
 
 def test_what_is_there_already_is_left_alone() -> None:
-    changes = node_pool.compute_pool_changes(ORDER, made(ORDER))
+    changes = simulated_node_pool.compute_pool_changes(ORDER, made(ORDER))
     assert (changes.create, changes.remove) == ([], [])
 
 
 def test_a_pool_grows_and_shrinks() -> None:
-    two, five = node_pool.NodePoolSpec(2, run_id="run-1"), node_pool.NodePoolSpec(5, run_id="run-1")
-    grown = node_pool.compute_pool_changes(five, made(two))
+    two, five = simulated_node_pool.NodePoolSpec(2, run_id="run-1"), simulated_node_pool.NodePoolSpec(5, run_id="run-1")
+    grown = simulated_node_pool.compute_pool_changes(five, made(two))
     assert [one["metadata"]["name"] for one in grown.create] == [f"fake-gpu-{index:04d}" for index in (2, 3, 4)]
-    shrunk = node_pool.compute_pool_changes(two, made(five))
+    shrunk = simulated_node_pool.compute_pool_changes(two, made(five))
     assert (shrunk.create, shrunk.remove) == ([], [f"fake-gpu-{index:04d}" for index in (2, 3, 4)])
 
 
 @pytest.mark.parametrize(
-    "shape", [node_pool.NodeShape(gpus=4), node_pool.NodeShape(product="other"), node_pool.NodeShape(cpu=1)]
+    "shape",
+    [
+        simulated_node_pool.NodeShape(gpus=4),
+        simulated_node_pool.NodeShape(product="other"),
+        simulated_node_pool.NodeShape(cpu=1),
+    ],
 )
-def test_a_node_of_another_shape_is_replaced(shape: node_pool.NodeShape) -> None:
-    changes = node_pool.compute_pool_changes(node_pool.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER))
+def test_a_node_of_another_shape_is_replaced(shape: simulated_node_pool.NodeShape) -> None:
+    changes = simulated_node_pool.compute_pool_changes(
+        simulated_node_pool.NodePoolSpec(3, shape, run_id="run-1"), made(ORDER)
+    )
     assert len(changes.create) == len(changes.remove) == 3
 
 
 def test_nodes_of_no_run_that_fit_are_used() -> None:
-    changes = node_pool.compute_pool_changes(node_pool.NodePoolSpec(2, run_id="run-1"), made(node_pool.NodePoolSpec(2)))
+    changes = simulated_node_pool.compute_pool_changes(
+        simulated_node_pool.NodePoolSpec(2, run_id="run-1"), made(simulated_node_pool.NodePoolSpec(2))
+    )
     assert (changes.create, changes.remove) == ([], [])
 
 
-@pytest.mark.parametrize("shape", [node_pool.NodeShape(), node_pool.NodeShape(gpus=1)])
+@pytest.mark.parametrize("shape", [simulated_node_pool.NodeShape(), simulated_node_pool.NodeShape(gpus=1)])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(count: int, shape: node_pool.NodeShape) -> None:
+def test_nodes_of_another_run_never_count_and_never_stand_in_the_way(
+    count: int, shape: simulated_node_pool.NodeShape
+) -> None:
     order, others = (
-        node_pool.NodePoolSpec(count, run_id="run-1"),
-        made(node_pool.NodePoolSpec(2, shape, run_id="run-2")),
+        simulated_node_pool.NodePoolSpec(count, run_id="run-1"),
+        made(simulated_node_pool.NodePoolSpec(2, shape, run_id="run-2")),
     )
-    changes = node_pool.compute_pool_changes(order, others)
+    changes = simulated_node_pool.compute_pool_changes(order, others)
     assert changes.remove == []
     assert [one["metadata"]["name"] for one in changes.create] == [f"fake-gpu-{2 + n:04d}" for n in range(count)]
-    assert node_pool.compute_pool_changes(order, changes.create) == node_pool.NodePoolChanges([], []), (
-        "also when those of the other run are gone"
-    )
+    assert simulated_node_pool.compute_pool_changes(order, changes.create) == simulated_node_pool.NodePoolChanges(
+        [], []
+    ), "also when those of the other run are gone"
 
 
 @pytest.mark.parametrize("count", [1, 0])
 def test_nodes_of_no_run_are_never_removed_for_a_run(count: int) -> None:
     with pytest.raises(OwnershipError, match="nodes of no run are in the way"):
-        node_pool.compute_pool_changes(node_pool.NodePoolSpec(count, run_id="run-1"), made(node_pool.NodePoolSpec(2)))
+        simulated_node_pool.compute_pool_changes(
+            simulated_node_pool.NodePoolSpec(count, run_id="run-1"), made(simulated_node_pool.NodePoolSpec(2))
+        )
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_after_the_changes_a_pool_is_as_ordered(before: int, after: int) -> None:
-    have = {one["metadata"]["name"]: one for one in made(node_pool.NodePoolSpec(before, run_id="r-1234"))}
-    order = node_pool.NodePoolSpec(after, run_id="r-1234")
-    changes = node_pool.compute_pool_changes(order, list(have.values()))
+    have = {one["metadata"]["name"]: one for one in made(simulated_node_pool.NodePoolSpec(before, run_id="r-1234"))}
+    order = simulated_node_pool.NodePoolSpec(after, run_id="r-1234")
+    changes = simulated_node_pool.compute_pool_changes(order, list(have.values()))
     for name in changes.remove:
         del have[name]
     have.update({one["metadata"]["name"]: one for one in changes.create})
-    assert sorted(have) == [node_pool.format_node_name(order, index) for index in range(after)]
-    assert node_pool.compute_pool_changes(order, list(have.values())) == node_pool.NodePoolChanges([], [])
+    assert sorted(have) == [simulated_node_pool.format_node_name(order, index) for index in range(after)]
+    assert simulated_node_pool.compute_pool_changes(order, list(have.values())) == simulated_node_pool.NodePoolChanges(
+        [], []
+    )
 
 
 READY = {"type": "Ready", "status": "True"}
@@ -135,14 +154,14 @@ READY = {"type": "Ready", "status": "True"}
     [
         ({"conditions": [READY]}, {}, True),
         ({"conditions": [READY]}, {"taints": [{"key": "mine", "effect": "NoSchedule"}]}, True),
-        ({"conditions": [READY]}, {"taints": [{"key": node_pool.NOT_READY, "effect": "NoSchedule"}]}, False),
+        ({"conditions": [READY]}, {"taints": [{"key": simulated_node_pool.NOT_READY, "effect": "NoSchedule"}]}, False),
         ({"conditions": [{"type": "Ready", "status": "False"}]}, {}, False),
         ({"conditions": [{"type": "DiskPressure", "status": "True"}]}, {}, False),
         ({}, {}, False),
     ],
 )
 def test_a_node_is_ready_when_pods_can_be_scheduled_on_it(status: dict, spec: dict, ready: bool) -> None:
-    assert node_pool.is_ready({"status": status, "spec": spec}) is ready
+    assert simulated_node_pool.is_node_schedulable({"status": status, "spec": spec}) is ready
 
 
 @pytest.mark.parametrize(
@@ -169,19 +188,19 @@ def test_what_is_no_quantity_equals_nothing() -> None:
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        (node_pool.NodePoolSpec(-1), "count is -1, at least 0"),
-        (node_pool.NodePoolSpec(1, node_pool.NodeShape(gpus=-2)), "gpus is -2"),
-        (node_pool.NodePoolSpec(1, node_pool.NodeShape(cpu=0)), "cpu is 0, at least 1"),
-        (node_pool.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' is not a valid pool name"),
+        (simulated_node_pool.NodePoolSpec(-1), "count is -1, at least 0"),
+        (simulated_node_pool.NodePoolSpec(1, simulated_node_pool.NodeShape(gpus=-2)), "gpus is -2"),
+        (simulated_node_pool.NodePoolSpec(1, simulated_node_pool.NodeShape(cpu=0)), "cpu is 0, at least 1"),
+        (simulated_node_pool.NodePoolSpec(1, pool="Bad_Pool"), "pool 'Bad_Pool' is not a valid pool name"),
         (
-            node_pool.NodePoolSpec(1, topology=levels(block=8, rack=3)),
+            simulated_node_pool.NodePoolSpec(1, topology=levels(block=8, rack=3)),
             "8 nodes of x/block can't be divided .* of 3 nodes",
         ),
-        (node_pool.NodePoolSpec(1, topology=levels(rack=4, block=8)), "name the widest level first"),
-        (node_pool.NodePoolSpec(1, topology=levels(rack=0)), "x/rack has 0 nodes for each value"),
-        (node_pool.NodePoolSpec(1, topology=levels(rack=4) + levels(rack=2)), "a label of its own"),
+        (simulated_node_pool.NodePoolSpec(1, topology=levels(rack=4, block=8)), "name the widest level first"),
+        (simulated_node_pool.NodePoolSpec(1, topology=levels(rack=0)), "x/rack has 0 nodes for each value"),
+        (simulated_node_pool.NodePoolSpec(1, topology=levels(rack=4) + levels(rack=2)), "a label of its own"),
     ],
 )
-def test_what_can_not_be_meant_is_refused(order: node_pool.NodePoolSpec, words: str) -> None:
+def test_what_can_not_be_meant_is_refused(order: simulated_node_pool.NodePoolSpec, words: str) -> None:
     with pytest.raises(InputError, match=words):
         order.check()

@@ -143,13 +143,19 @@ def test_an_operator_group_fits_if_it_selects_exactly_the_watched_namespaces() -
     everything = catalog_offer.choose_offer(
         one(watches="all"), [manifest(modes=[{"type": "AllNamespaces", "supported": True}])]
     )
-    group = operator_objects.operator_group(one(), own, "run-0001")
-    assert operator_objects.group_fits(group, one(), own) and not operator_objects.group_fits(group, one(), everything)
-    assert operator_objects.group_fits({"spec": {}}, one(), everything) and not operator_objects.group_fits(
-        {"spec": {}}, one(), own
+    group = operator_objects.operator_group_manifest(one(), own, "run-0001")
+    assert operator_objects.group_selects_watched_namespaces(
+        group, one(), own
+    ) and not operator_objects.group_selects_watched_namespaces(group, one(), everything)
+    assert operator_objects.group_selects_watched_namespaces(
+        {"spec": {}}, one(), everything
+    ) and not operator_objects.group_selects_watched_namespaces({"spec": {}}, one(), own)
+    assert not operator_objects.group_selects_watched_namespaces(
+        {"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything
     )
-    assert not operator_objects.group_fits({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, one(), everything)
-    assert not operator_objects.group_fits({"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own)
+    assert not operator_objects.group_selects_watched_namespaces(
+        {"spec": {"targetNamespaces": ["openshift-nfd", "other"]}}, one(), own
+    )
 
 
 def test_a_subscription_is_compared_only_in_fields_that_olm_acts_on() -> None:
@@ -180,10 +186,10 @@ def test_what_an_operator_creates_itself_is_recorded_in_its_subscription() -> No
     made = operator_objects.subscription_manifest(
         operator, catalog_offer.choose_offer(operator, [manifest()]), "run-0001"
     )
-    assert operator_objects.created_objects(made) == operator_specs.CreatedObjects(**asked)
+    assert operator_objects.objects_created_by_operator(made) == operator_specs.CreatedObjects(**asked)
     plain = operator_objects.subscription_manifest(one(), catalog_offer.choose_offer(one(), [manifest()]), "run-0001")
     assert "annotations" not in plain["metadata"]
-    assert operator_objects.created_objects(plain) == operator_specs.CreatedObjects()
+    assert operator_objects.objects_created_by_operator(plain) == operator_specs.CreatedObjects()
 
 
 def test_objects_that_an_operator_creates_are_named_or_labelled() -> None:

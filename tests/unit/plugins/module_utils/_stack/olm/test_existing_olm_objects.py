@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    existing_olm_objects,
-    operator_specs,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import existing_olm_objects, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.catalog_offer import CatalogOffer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +28,7 @@ def there(
 def check(csv: str, existing: existing_olm_objects.ExistingSubscription, **asked: Any) -> None:
     (one,) = operator_specs.read_operators([{"package": "nfd", "namespace": "openshift-nfd", **asked}])
     offer = CatalogOffer("nfd", "redhat-operators", "openshift-marketplace", "stable", csv, False, (), "own")
-    existing_olm_objects.check_existing(one, existing, offer)
+    existing_olm_objects.check_existing_operators(one, existing, offer)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import deletion, diagnosis, readiness_checks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
+    delete_and_await,
+    installation_diagnosis,
+    readiness_checks,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import (
     ExpectedObjects,
     ReadyCondition,
@@ -20,7 +24,7 @@ def test_an_unschedulable_pod_gives_the_reason() -> None:
     one = pod(
         conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}]
     )
-    assert diagnosis.pod_trouble(one) == ["Unschedulable: 0/2 nodes"]
+    assert installation_diagnosis.why_pod_does_not_run(one) == ["Unschedulable: 0/2 nodes"]
 
 
 def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_not() -> None:
@@ -32,7 +36,7 @@ def test_a_waiting_or_failed_container_gives_the_reason_and_a_starting_one_does_
             {"name": "d", "state": {"running": {}}},
         ]
     )
-    assert diagnosis.pod_trouble(one) == [
+    assert installation_diagnosis.why_pod_does_not_run(one) == [
         "container a: ImagePullBackOff: no such image",
         "container b exited with 2",
     ]
@@ -47,7 +51,9 @@ def test_a_deployment_without_all_its_pods_is_a_cause() -> None:
             "status": {"availableReplicas": available},
         }
 
-    assert diagnosis.workload_causes([deployment(1), deployment(2)], []) == ["Deployment n/d has 1 of 2 pods"]
+    assert installation_diagnosis.causes_in_deployments_and_pods([deployment(1), deployment(2)], []) == [
+        "Deployment n/d has 1 of 2 pods"
+    ]
 
 
 def test_the_newest_warnings_are_causes() -> None:
@@ -60,16 +66,16 @@ def test_the_newest_warnings_are_causes() -> None:
             "involvedObject": {"kind": "Pod", "name": "p"},
         }
 
-    found = diagnosis.newest_warnings([event("3"), event("1"), event("9", "Normal"), event("2")])
+    found = installation_diagnosis.newest_warnings([event("3"), event("1"), event("9", "Normal"), event("2")])
     assert found == ["event of Pod p: 2", "event of Pod p: 3"]
 
 
 def test_the_finalizer_that_blocks_a_deletion_is_named() -> None:
     held = {"kind": "Thing", "metadata": {"name": "t", "finalizers": ["example.com/hold"]}}
-    assert "held by finalizer example.com/hold" in deletion.describe_blocked(held)
+    assert "held by finalizer example.com/hold" in delete_and_await.describe_blocked_deletion(held)
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "some resources are remaining"}
     space = {"kind": "Namespace", "metadata": {"name": "n"}, "status": {"conditions": [condition]}}
-    assert deletion.describe_blocked(space) == "Namespace n (some resources are remaining)"
+    assert delete_and_await.describe_blocked_deletion(space) == "Namespace n (some resources are remaining)"
 
 
 def test_an_operand_is_ready_by_condition_or_field() -> None:
@@ -77,8 +83,8 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
         "kind": "X",
         "status": {"state": "ready", "conditions": [{"type": "Ready", "status": "False", "reason": "Why"}]},
     }
-    assert readiness_checks.is_ready(one, ReadyCondition(field="status.state", equals="ready"))
-    assert not readiness_checks.is_ready(one, ReadyCondition(condition="Ready"))
+    assert readiness_checks.is_object_ready(one, ReadyCondition(field="status.state", equals="ready"))
+    assert not readiness_checks.is_object_ready(one, ReadyCondition(condition="Ready"))
     assert readiness_checks.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
     assert (
         readiness_checks.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
@@ -98,13 +104,13 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
     ],
 )
 def test_pods_are_available_when_their_controller_has_seen_the_newest_spec(item: dict[str, Any], up: bool) -> None:
-    assert readiness_checks.is_ready(item, ReadyCondition(available=True)) == up
+    assert readiness_checks.is_object_ready(item, ReadyCondition(available=True)) == up
 
 
 def test_a_field_without_a_value_to_equal_must_be_set_and_not_0() -> None:
     field = ReadyCondition(field='status.allocatable["nvidia.com/gpu"]')
     for value, up in (("8", True), ("0", False), (None, False)):
-        assert readiness_checks.is_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
+        assert readiness_checks.is_object_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
 
 
 def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
@@ -117,7 +123,9 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
         ({"labels": {"x": "2"}}, False),
     ):
         assert (
-            readiness_checks.is_meant(item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more))
+            readiness_checks.is_expected_object(
+                item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)
+            )
             == meant
         )
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
-    deletion,
+    delete_and_await,
     operator_objects,
     operator_removal,
 )
@@ -156,7 +156,7 @@ def operator(
 
 def remove(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> dict[str, Any]:
     """Remove the operators of the run."""
-    monkeypatch.setattr(deletion, "_RECREATION_POLL", 0.01)
+    monkeypatch.setattr(delete_and_await, "_RECREATION_POLL", 0.01)
     options = {"crds": True, "timeout": 20, **more}
     with (
         ScriptedServer(store.answer) as server,

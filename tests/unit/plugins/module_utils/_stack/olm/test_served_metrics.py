@@ -34,7 +34,7 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
-            lack = readiness_checks.missing_metrics(client, one, READY)
+            lack = readiness_checks.metrics_missing_in_pod(client, one, READY)
         asked: list[Asked] = server.asked
         return lack, [each.path for each in asked]
 

@@ -33,7 +33,7 @@ def apply(base: Any, patch: Any) -> Any:
 
 
 def test_exactly_the_requested_components_are_managed_and_all_others_removed() -> None:
-    section = component_states.exact_components({"ray": "Managed"}, THERE)
+    section = component_states.components_section_of_exactly({"ray": "Managed"}, THERE)
     assert {name: value["managementState"] for name, value in section.items()} == {
         "dashboard": "Removed",
         "kserve": "Removed",
@@ -48,10 +48,10 @@ def test_the_components_are_those_of_the_stored_version() -> None:
         return {"storage": stored, "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}
 
     definition = {"spec": {"versions": [version(False, ["old"]), version(True, THERE)]}}
-    found = component_states.known_components(component_states.stored_version(definition))
+    found = component_states.components_in_definition(component_states.stored_version(definition))
     assert found == THERE
     with pytest.raises(InputError, match=r"has no 'dashbord' \(did you mean 'dashboard'\?\); it has dashboard, kserve"):
-        component_states.check_components(["dashbord"], found)
+        component_states.check_components_exist(["dashbord"], found)
 
 
 def test_settings_change_values_by_path_and_nothing_else() -> None:
@@ -68,18 +68,20 @@ def test_settings_change_values_by_path_and_nothing_else() -> None:
 def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
     theirs = cluster(dashboard="Managed", ray="Removed")
     asked = dict.fromkeys(["dashboard", "ray", "kserve"], "Managed")
-    lacking = component_states.lacking_components(theirs, asked)
+    lacking = component_states.components_in_other_state(theirs, asked)
     assert lacking == {"ray": "Removed", "kserve": ""}
     with pytest.raises(OwnershipError, match="does not manage kserve, ray: left unchanged"):
-        component_states.check_adoption(theirs, lacking, asked, {}, adopt=False)
-    component_states.check_adoption(theirs, lacking, asked, {}, adopt=True)
-    component_states.check_adoption(theirs, {}, asked, {"components.dashboard.managementState": "Managed"}, adopt=False)
+        component_states.check_foreign_cluster_may_change(theirs, lacking, asked, {}, adopt=False)
+    component_states.check_foreign_cluster_may_change(theirs, lacking, asked, {}, adopt=True)
+    component_states.check_foreign_cluster_may_change(
+        theirs, {}, asked, {"components.dashboard.managementState": "Managed"}, adopt=False
+    )
     with pytest.raises(OwnershipError, match="does not have the requested components.dashboard.x"):
-        component_states.check_adoption(theirs, {}, asked, {"components.dashboard.x": 1}, adopt=True)
+        component_states.check_foreign_cluster_may_change(theirs, {}, asked, {"components.dashboard.x": 1}, adopt=True)
     for change in ({"dashboard": "Removed"}, {"dashboard": "Unmanaged"}):
-        lacking = component_states.lacking_components(theirs, change)
+        lacking = component_states.components_in_other_state(theirs, change)
         with pytest.raises(OwnershipError, match="has another state of dashboard: left unchanged"):
-            component_states.check_adoption(theirs, lacking, change, {}, adopt=True)
+            component_states.check_foreign_cluster_may_change(theirs, lacking, change, {}, adopt=True)
 
 
 ASKED = st.dictionaries(st.sampled_from(THERE), st.sampled_from(["Managed", "Unmanaged", "Removed"]))
@@ -90,17 +92,18 @@ def test_additions_to_a_cluster_of_somebody_else_are_reverted_exactly(
     states: dict[str, str], asked: dict[str, str]
 ) -> None:
     def added(to: dict[str, Any], asked: dict[str, str], noted: dict[str, str]) -> dict[str, Any]:
-        lacking = component_states.lacking_components(to, asked)
-        return dict(apply(to, component_states.adding_patch(lacking, noted, "run-0001", asked)))
+        lacking = component_states.components_in_other_state(to, asked)
+        return dict(apply(to, component_states.patch_adding_components(lacking, noted, "run-0001", asked)))
 
     before = cluster(**{name: state for name, state in states.items() if state})
     once = added(before, asked, {})
-    assert component_states.lacking_components(once, asked) == {}
+    assert component_states.components_in_other_state(once, asked) == {}
     noted = component_states.recorded_additions(once, "run-0001")
     # A second installation adds more, and must not forget what was there first.
     twice = added(once, dict.fromkeys(THERE, "Managed"), noted)
     after = apply(
-        twice, component_states.removal_patch(component_states.recorded_additions(twice, "run-0001"), "run-0001")
+        twice,
+        component_states.patch_removing_components(component_states.recorded_additions(twice, "run-0001"), "run-0001"),
     )
     assert after["spec"] == before["spec"]
 

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the perfscale.seatrial authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs that nodes only advertise: in the status of a node, and as devices in ResourceSlices.
+
+A node with a kubelet keeps the GPUs that its status states. ResourceSlices are for simulated nodes: one pool for each.
+No driver runs. The scheduler allocates devices from ResourceSlices alone, and KWOK starts pods without asking a driver
+to prepare them. https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+
+GPU = "nvidia.com/gpu"
+#: Value of the label of nodes whose GPUs belong to no run.
+NO_RUN = "none"
+_PAUSE = 0.2
+
+
+def gpu_node_labels(gpus: int, product: str, memory_mib: int) -> dict[str, str]:
+    """Return the labels that the GPU operator would give a node with these GPUs."""
+    return {
+        f"{GPU}.present": "true",
+        f"{GPU}.count": str(gpus),
+        f"{GPU}.product": product,
+        f"{GPU}.memory": str(memory_mib),
+    }
+
+
+def add_gpus_to_node_status(
+    client: Client, selector: str, labels: Mapping[str, str], run_id: str, timeout: float, say: Say, check: bool = False
+) -> list[str]:
+    """Add GPUs to the nodes of a label selector; return the names of those that changed.
+
+    labels: as labels_of() returns them. Raises InputError without such a node, OwnershipError for a node with other
+    GPUs or with those of another run, WaitTimeout if the nodes do not offer them after ``timeout`` seconds.
+    """
+    kind = client.kind("v1", "Node")
+    nodes = client.list(kind, label_selector=selector)[0]
+    if not nodes:
+        raise InputError(f"fake_gpu_node_selector: no node has the labels '{selector}'")
+    for node in nodes:
+        check_node_may_get_gpus(node, run_id, "fake_gpu_node_selector")
+    count = labels[f"{GPU}.count"]
+    wanted = [node for node in nodes if not has_labels_and_gpus(node, labels)]
+    names = [node["metadata"]["name"] for node in wanted]
+    if check or not names:
+        return names
+    say(f"adding {formats.format_count(int(count), 'GPU')} to the status of {formats.format_count(len(names), 'node')}")
+    for name in names:
+        # The label first: a node with our GPUs is always found.
+        marks = {run_labels.FAKE_GPUS: run_id or NO_RUN, **labels}
+        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+        _patch_gpu_capacity(client, name, count)
+    _wait_for_gpus(client, selector, labels, timeout)
+    return names
+
+
+def remove_gpus_from_node_status(
+    client: Client, run_id: str, check: bool = False, others: Iterable[str] = ()
+) -> list[str]:
+    """Remove the GPUs that a run added (without a run: those of no run); return the names of the nodes.
+
+    others: further labels to remove from these nodes.
+    """
+    kind = client.kind("v1", "Node")
+    nodes = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
+    for node in nodes if not check else ():
+        name = node["metadata"]["name"]
+        _patch_gpu_capacity(client, name, None)
+        marks = dict.fromkeys((run_labels.FAKE_GPUS, *gpu_node_labels(0, "", 0), *others))
+        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+    return [node["metadata"]["name"] for node in nodes]
+
+
+def _patch_gpu_capacity(client: Client, name: str, count: str | None) -> None:
+    path = client.kind("v1", "Node").path("", name, "status")
+    # Kubelet would repeat the capacity in what is allocatable with its next report.
+    client.request(
+        "PATCH", path, {"status": {"capacity": {GPU: count}, "allocatable": {GPU: count}}}, content_type=MERGE_PATCH
+    )
+
+
+def has_labels_and_gpus(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether a node has these labels, and the GPUs that they state in its status."""
+    status = node.get("status") or {}
+    there = [parse_kube_quantity((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
+    return (
+        all(label_value(node, name) == value for name, value in labels.items())
+        and there == [float(labels[f"{GPU}.count"])] * 2
+    )
+
+
+def check_node_may_get_gpus(node: Mapping[str, Any], run_id: str, setting: str) -> None:
+    """Raise InputError for a simulated node, OwnershipError for a node with GPUs that this run did not add."""
+    name, owner = node["metadata"]["name"], label_value(node, run_labels.FAKE_GPUS)
+    if label_value(node, run_labels.SIMULATED):
+        raise InputError(f"{setting}: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
+    if owner and owner != (run_id or NO_RUN):
+        whose = "no run" if owner == NO_RUN else f"run {owner}"
+        raise OwnershipError(f"node {name} has simulated GPUs of {whose}: they are not changed")
+    there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(GPU, "0"))
+    marks = [key for key in node["metadata"].get("labels") or {} if key.startswith(f"{GPU}.")]
+    if not owner and (there or marks):
+        raise OwnershipError(f"node {name} has GPUs or labels of GPUs ({GPU}: {there:g}): simulated ones are not added")
+
+
+def _wait_for_gpus(client: Client, selector: str, labels: Mapping[str, str], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
+        lacking = [node["metadata"]["name"] for node in nodes if not has_labels_and_gpus(node, labels)]
+        if not lacking:
+            return
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"after {timeout:.0f} s {formats.format_list(lacking, 3)} do not offer the added GPUs")
+        time.sleep(_PAUSE)
+
+
+API_VERSION = "resource.k8s.io/v1"
+#: The name of the driver, which selects the devices: device.driver == "gpu.perfscale.seatrial".
+DRIVER = "gpu.perfscale.seatrial"
+#: The API server accepts at most this many devices in a slice.
+SLICE_DEVICES = 128
+#: Sends a request for each item, in parallel.
+SendAll = Callable[[Callable[[Any], object], list[Any]], None]
+#: GPUs of a simulated node that share a NUMA node.
+NUMA_GPUS = 4
+
+
+@dataclass(frozen=True)
+class DeviceShape:
+    """The GPUs of one node: their number, their product, and the memory of each in MiB."""
+
+    gpus: int
+    product: str
+    memory_mib: int
+
+
+def device_manifest(shape: DeviceShape, number: int) -> dict[str, Any]:
+    """Return one device. Its attributes have the names that NVIDIA's driver uses, as far as it has them."""
+    return {
+        "name": f"gpu-{number}",
+        "attributes": {
+            "type": {"string": "gpu"},
+            "productName": {"string": shape.product},
+            "index": {"int": number},
+            "numaNode": {"int": number // NUMA_GPUS},
+            "simulated": {"bool": True},
+        },
+        "capacity": {"memory": {"value": f"{shape.memory_mib}Mi"}},
+    }
+
+
+def node_slices(shape: DeviceShape, node: Mapping[str, Any], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the slices of a node. They belong to it, so that the API server deletes them after it."""
+    metadata = node["metadata"]
+    devices = [device_manifest(shape, number) for number in range(shape.gpus)]
+    parts = [devices[start : start + SLICE_DEVICES] for start in range(0, len(devices), SLICE_DEVICES)]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": "ResourceSlice",
+            "metadata": {
+                "name": f"{metadata['name']}-gpu-{number}",
+                "labels": dict(labels),
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": metadata["name"],
+                "pool": {"name": metadata["name"], "generation": 1, "resourceSliceCount": len(parts)},
+                "devices": part,
+            },
+        }
+        for number, part in enumerate(parts)
+    ]
+
+
+@dataclass(frozen=True)
+class SliceChanges:
+    """Slices to create, and the names of those to remove before; one that changes is in both."""
+
+    create: list[dict[str, Any]]
+    remove: list[str]
+
+
+def compute_slice_changes(wanted: Sequence[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> SliceChanges:
+    """Return the changes that leave the slices ``wanted`` of those that are present."""
+    have = {resource_slice["metadata"]["name"]: resource_slice for resource_slice in present}
+    named = {manifest["metadata"]["name"]: manifest for manifest in wanted}
+    same = {name for name, manifest in named.items() if name in have and _is_same(manifest, have[name])}
+    return SliceChanges(
+        [dict(manifest) for name, manifest in named.items() if name not in same], sorted(have.keys() - same)
+    )
+
+
+def _is_same(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> bool:
+    owners = [owner["uid"] for owner in have["metadata"].get("ownerReferences") or ()]
+    uid = wanted["metadata"]["ownerReferences"][0]["uid"]
+    return owners == [uid] and _comparable_devices(have) == _comparable_devices(wanted)
+
+
+def _comparable_devices(resource_slice: Mapping[str, Any]) -> list[tuple[str, Any, dict[str, Any]]]:
+    """Return the devices of a slice. The API server writes quantities in another unit, 80Gi for 81920Mi."""
+    return [
+        (
+            device["name"],
+            device.get("attributes"),
+            {name: parse_kube_quantity(size["value"]) for name, size in (device.get("capacity") or {}).items()},
+        )
+        for device in resource_slice["spec"].get("devices") or ()
+    ]
+
+
+def list_slices(client: Client, selector: str) -> list[dict[str, Any]]:
+    """Return the slices with these labels, none on a cluster without the kind. Raises ApiError."""
+    try:
+        kind = client.kind(API_VERSION, "ResourceSlice")
+    except InputError:
+        return []
+    return client.list(kind, label_selector=selector)[0]
+
+
+def apply_slices(client: Client, changes: SliceChanges, send_all: SendAll) -> None:
+    """Remove and create slices. Raises InputError on a cluster without the kind, OwnershipError, ApiError."""
+    try:
+        kind = client.kind(API_VERSION, "ResourceSlice")
+    except InputError as error:
+        raise InputError(f"{error}; devices of simulated nodes need Kubernetes 1.34 or newer") from error
+    send_all(lambda name: client.delete(kind, name), changes.remove)
+    send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
+
+
+def slice_labels(pool: str, run_id: str) -> dict[str, str]:
+    """Return the labels of the slices of a pool that a run published."""
+    return {run_labels.SIMULATED: "true", run_labels.POOL: pool, **({run_labels.RUN: run_id} if run_id else {})}
