@@ -111,6 +111,14 @@ class OtherRelease:
 
 
 @dataclass(frozen=True)
+class CheckoutTag:
+    """A tag of builds from checkouts whose ``file`` contains ``text``."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True)
 class CheckoutSource:
     """A checkout that replaces a component's module. ``revision``: of Git; empty: the files as they are now.
 
@@ -180,6 +188,7 @@ class RehearsalComponent:
     ``bundled_crds``: names of CRDs that are not applied: a program installs them, from the file @{crds.<component>}.
     ``image_store``: the folder of the instance's data that a registry of this component serves the images from.
     ``versions``: other releases of its module. ``release``: the one that was chosen, as module@version.
+    ``checkout_tags``: which tags a build from a checkout has, by what its files contain.
     ``source``: the checkout that it is built from, if not from a release.
     """
 
@@ -203,6 +212,7 @@ class RehearsalComponent:
     images: list[ImageSpec] = field(default_factory=list)
     image_store: str = ""
     versions: dict[str, OtherRelease] = field(default_factory=dict)
+    checkout_tags: dict[str, CheckoutTag] = field(default_factory=dict)
     release: str = ""
     source: CheckoutSource | None = None
 
@@ -264,6 +274,10 @@ def load_component(folder: Path) -> RehearsalComponent:
         "versions": {
             str(key): _create_checked_record(OtherRelease, release, f"{where}: versions.{key}")
             for key, release in document.pop("versions", {}).items()
+        },
+        "checkout_tags": {
+            key: _create_checked_record(CheckoutTag, tag, f"{where}: checkout_tags.{key}")
+            for key, tag in document.pop("checkout_tags", {}).items()
         },
         "processes": [
             _parse_process_spec(key, dict(process), f"{where}: processes.{key}", name, folder)

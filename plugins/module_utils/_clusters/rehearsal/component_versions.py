@@ -175,9 +175,24 @@ def _at_checkout(component: RehearsalComponent, source: str) -> RehearsalCompone
     return replace(
         component,
         version=f"{component.version}+{tree.label}",
-        build=replace(component.build, published=None, debian={}),  # these are of releases
+        build=replace(
+            component.build,
+            published=None,  # like debian, of releases
+            debian={},
+            tags=_tags_of_checkout(component, tree, folder, revision),
+        ),
         source=CheckoutSource(str(folder), revision, tree.digest),
     )
+
+
+def _tags_of_checkout(component: RehearsalComponent, tree: _Tree, folder: Path, revision: str) -> list[str]:
+    """Return the tags of a build from a checkout: its files say which, whatever release was chosen."""
+    own = [tag for tag in component.build.tags if tag not in component.checkout_tags]
+    return own + [
+        tag
+        for tag, sign in component.checkout_tags.items()
+        if sign.file in tree.files and sign.text in _read_file(folder, revision, sign.file)
+    ]
 
 
 def _split_source(source: str) -> tuple[Path, str]:

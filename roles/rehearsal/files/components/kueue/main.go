@@ -42,7 +42,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-	_ "sigs.k8s.io/kueue/pkg/controller/jobs"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -83,7 +82,7 @@ func newScheme() (*runtime.Scheme, error) {
 			return nil, err
 		}
 	}
-	return scheme, jobframework.ForEachIntegration(func(_ string, one jobframework.IntegrationCallbacks) error {
+	return scheme, forEachKind(func(_ string, one jobframework.IntegrationCallbacks) error {
 		if one.AddToScheme == nil {
 			return nil
 		}
@@ -144,7 +143,7 @@ func run(o options) error {
 	if err := config.LoadAndValidateFeatureGates("", cfg.FeatureGates).ToAggregate(); err != nil {
 		return err
 	}
-	if err := config.Validate(&cfg, scheme).ToAggregate(); err != nil {
+	if err := validate(&cfg, scheme).ToAggregate(); err != nil {
 		return err
 	}
 	rest.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(*cfg.ClientConnection.QPS, int(*cfg.ClientConnection.Burst))
@@ -233,7 +232,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 	if err := setUpMultiKueue(manager, cfg); err != nil {
 		return err
 	}
-	if err := jobframework.SetupControllers(ctx, manager, ctrl.Log,
+	options := append(kindOptions,
 		jobframework.WithManageJobsWithoutQueueName(cfg.ManageJobsWithoutQueueName),
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
 		jobframework.WithKubeServerVersion(version),
@@ -244,7 +243,8 @@ func setUp(ctx context.Context, manager ctrl.Manager, cfg *configapi.Configurati
 		jobframework.WithQueues(queue),
 		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
 		jobframework.WithManagedJobsNamespaceSelector(namespaces),
-	); err != nil {
+	)
+	if err := setUpKinds(ctx, manager, ctrl.Log, options...); err != nil {
 		return err
 	}
 	if name, err := webhooks.Setup(manager, nil); err != nil {
@@ -280,8 +280,8 @@ func setUpIndexes(ctx context.Context, manager ctrl.Manager, cfg *configapi.Conf
 	if err := setUpMultiKueueIndexes(ctx, manager, cfg); err != nil {
 		return err
 	}
-	enabled := jobframework.WithEnabledFrameworks(cfg.Integrations.Frameworks)
-	return jobframework.SetupIndexes(ctx, manager.GetFieldIndexer(), enabled)
+	options := append(kindOptions, jobframework.WithEnabledFrameworks(cfg.Integrations.Frameworks))
+	return setUpKindIndexes(ctx, manager.GetFieldIndexer(), options...)
 }
 
 func serverVersion(manager ctrl.Manager) (*kubeversion.ServerVersionFetcher, error) {

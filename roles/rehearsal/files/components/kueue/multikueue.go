@@ -28,7 +28,7 @@ func setUpMultiKueue(manager ctrl.Manager, cfg *configapi.Configuration) error {
 	if !features.Enabled(features.MultiKueue) {
 		return nil
 	}
-	adapters, err := jobframework.GetMultiKueueAdapters(sets.New(cfg.Integrations.Frameworks...))
+	adapters, err := multiKueueAdapters(sets.New(cfg.Integrations.Frameworks...))
 	if err != nil {
 		return err
 	}

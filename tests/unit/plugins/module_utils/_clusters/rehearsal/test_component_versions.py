@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,43 @@ def test_an_edited_file_is_another_version_and_a_clean_checkout_is_its_commit(
 
     (checkout / "pkg" / "b.go").write_text("package pkg\n")  # not yet added to Git
     assert component_cache_key(built_from(kueue, checkout)) != component_cache_key(dirty)
+
+
+def test_each_tag_of_a_release_or_a_checkout_selects_sources_of_the_component() -> None:
+    tagged = 0
+    for folder in COMPONENTS.iterdir():
+        component = component_spec.load_component(folder)
+        tags = {*component.checkout_tags, *(tag for release in component.versions.values() for tag in release.tags)}
+        constraints = re.findall(
+            r"^//go:build (.+)$", "\n".join(map(Path.read_text, folder.glob("*.go"))), re.MULTILINE
+        )
+        assert {f"!{tag}" for tag in tags} | tags <= set(constraints), folder.name
+        tagged += len(tags)
+    assert tagged
+
+
+@pytest.mark.parametrize("by_revision", [False, True])
+@pytest.mark.parametrize("version", ["", "0.18.3"])
+@pytest.mark.parametrize(
+    ("file", "text", "tags"),
+    [
+        ("reconciler.go", "func WithLabelKeysToCopy(n []string) Option {", ["kueue_0_18"]),
+        ("reconciler.go", "func WithLabelKeysToCopy(s sets.Set[string]) Option {", []),
+        ("integrationmanager.go", "func NewIntegrationManager() *IntegrationManager {", ["kueue_0_20"]),
+    ],
+)
+def test_a_checkout_is_built_for_the_release_line_whose_functions_it_has(
+    kueue: RehearsalComponent, checkout: Path, file: str, text: str, tags: list[str], version: str, by_revision: bool
+) -> None:
+    folder = checkout / "pkg" / "controller" / "jobframework"
+    folder.mkdir(parents=True)
+    (folder / file).write_text(f"package jobframework\n\n{text}\n")
+    if by_revision:
+        git(checkout, "add", ".")
+        git(checkout, "commit", "-m", "two")
+        (folder / file).write_text("package jobframework\n")
+    source = f"{checkout}{'@HEAD' if by_revision else ''}"
+    assert component_versions.apply_versions(kueue, {"kueue": version}, {"kueue": source}).build.tags == tags
 
 
 def test_what_no_build_reads_is_not_another_version(kueue: RehearsalComponent, checkout: Path) -> None:
