@@ -9,6 +9,8 @@ Only bytes are handled: text is decoded when an event is complete, so that a cha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 #: Most bytes of the head of an answer, of one line of a chunked body, and of one event.
 MOST_HEAD, MOST_LINE, MOST_EVENT = 1 << 16, 1 << 12, 1 << 26
@@ -22,6 +24,23 @@ class BrokenAnswer(Exception):
     """The bytes of a server are not an answer in HTTP/1.1."""
 
 
+@lru_cache(maxsize=64)  # in a load, the heads of most answers in a second are the same
+def _parse_head(head: bytes) -> tuple[int, bool, Mapping[str, str]]:
+    """Return status, whether it is HTTP/1.1, and headers of an answer. Raises BrokenAnswer."""
+    lines = head.split(b"\r\n")
+    match = _STATUS.match(lines[0])
+    if match is None:
+        raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {lines[0][:40]!r}")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon:
+            raise BrokenAnswer(f"header {line[:40]!r} has no colon")
+        name, value = name.lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return int(match[2]), match[1] == b"1", headers
+
+
 class HttpAnswer:
     """One answer. ``feed`` returns the bytes of its body; ``complete`` says whether it has ended.
 
@@ -29,24 +48,32 @@ class HttpAnswer:
     """
 
     __slots__ = ("_buffer", "_feed", "_left", "_trailers", "complete", "headers", "reusable", "status")
+    #: Takes bytes of the part that is expected. A function, not a method: a method would refer back to the answer, and
+    #: such a cycle stays in memory until a collection, which a load does not have.
+    _feed: Callable[[HttpAnswer, bytes], bytes]
 
     def __init__(self) -> None:
         self.status = 0
-        self.headers: dict[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         self.complete = False
         self.reusable = True
         self._buffer = b""
         self._left = 0  # bytes that are missing of the body or of a chunk; -1: the line break after a chunk
         self._trailers = False
-        self._feed = self._feed_head
+        self._feed = HttpAnswer._feed_head
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes; return those of the body. Raises BrokenAnswer."""
-        return self._feed(data)
+        return self._feed(self, data)
+
+    @property
+    def between_chunks(self) -> bool:
+        """Whether a chunk of the body has ended and the next has not begun."""
+        return self._feed is HttpAnswer._feed_chunks and not (self._buffer or self._left or self._trailers)
 
     def on_connection_closed(self) -> None:
         """Take the end of the connection. Raises BrokenAnswer if the answer is not complete."""
-        if not self.complete and self._feed == self._feed_until_end:
+        if not self.complete and self._feed is HttpAnswer._feed_until_end:
             self.complete = True
         if not self.complete:
             raise BrokenAnswer("the server closed the connection in the middle of the answer")
@@ -61,37 +88,29 @@ class HttpAnswer:
                     raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {rest[:40]!r}")
                 self._buffer = rest
                 return b""
-            lines, rest = head.split(b"\r\n"), after
-            match = _STATUS.match(lines[0])
-            if match is None:
-                raise BrokenAnswer(f"the server does not speak HTTP/1.1: it sent {lines[0][:40]!r}")
-            status = int(match[2])
+            rest = after
+            status, keeps, headers = _parse_head(head)
         self._buffer = b""
         self.status = status
-        for line in lines[1:]:
-            name, colon, value = line.decode("latin-1").partition(":")
-            if not colon:
-                raise BrokenAnswer(f"header {line[:40]!r} has no colon")
-            name = name.lower()
-            self.headers[name] = f"{self.headers[name]}, {value.strip()}" if name in self.headers else value.strip()
-        self._choose_body(lines[0].startswith(b"HTTP/1.1"))
-        return self._feed(rest) if rest or self.complete else b""
+        self.headers = headers
+        self._choose_body(keeps)
+        return self._feed(self, rest) if rest or self.complete else b""
 
     def _choose_body(self, keeps: bool) -> None:
         connection = self.headers.get("connection", "").lower()
         self.reusable = "close" not in connection and (keeps or "keep-alive" in connection)
-        self._feed = self._feed_until_end
+        self._feed = HttpAnswer._feed_until_end
         if self.status in (204, 304):
             self.complete = True
-            self._feed = self._feed_after_end
+            self._feed = HttpAnswer._feed_after_end
         elif "chunked" in self.headers.get("transfer-encoding", "").lower():
-            self._feed = self._feed_chunks
+            self._feed = HttpAnswer._feed_chunks
         elif "content-length" in self.headers:
             length = self.headers["content-length"].split(",")[0].strip()
             if not length.isdecimal() or len(length) > _LENGTH_DIGITS:
                 raise BrokenAnswer(f"content-length is '{length[:40]}'")
             self._left = int(length)
-            self._feed = self._feed_counted
+            self._feed = HttpAnswer._feed_counted
             self.complete = self._left == 0
         else:
             self.reusable = False
@@ -109,7 +128,7 @@ class HttpAnswer:
         self._left -= len(body)
         if not self._left:
             self.complete = True
-            self._feed = self._feed_after_end
+            self._feed = HttpAnswer._feed_after_end
             self._feed_after_end(data[len(body) :])
         return body
 
@@ -143,7 +162,7 @@ class HttpAnswer:
             if self._trailers:
                 if not line:
                     self.complete = True
-                    self._feed = self._feed_after_end
+                    self._feed = HttpAnswer._feed_after_end
                     self._feed_after_end(buffer[position:])
                     position = size
             elif left == -1:
@@ -190,6 +209,11 @@ class EventStream:
         if len(self._buffer) > MOST_EVENT:
             raise BrokenAnswer("an event of the stream does not end")
         return [data for event in events if (data := _event_data(event)) is not None]
+
+    @property
+    def between_events(self) -> bool:
+        """Whether an event has ended and the next has not begun."""
+        return not self._buffer and not self._return
 
     def end(self) -> list[bytes]:
         """Take the end of the stream; return the data of an event without an empty line after it."""

@@ -10,12 +10,13 @@ counts as a token, as in most vocabularies, and the server's ``usage`` says how 
 from __future__ import annotations
 
 import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import accumulate
 from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import encode
 
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
 from .inference_request import SUCCEEDED, InferenceRequest
@@ -92,7 +93,8 @@ class PromptTexts:
         end = bisect_right(sums, sums[place] + rest) - 1
         while (last := costs.completion(rest - sums[end] + sums[place], begins=False)) is None:
             end -= 1
-        return " ".join([*head, *self._words[:_TEXT_WORDS] * rounds, *self._words[place:end], *last])
+        whole = self._words[:_TEXT_WORDS] * rounds if rounds else ()  # the slice alone takes longer than all else here
+        return " ".join([*head, *whole, *self._words[place:end], *last])
 
     def text(self, index: int, count: int, first: bool = True) -> str:
         """Return a prompt: ``count`` tokens, and before them, in a ``first`` turn, those that all share."""
@@ -177,7 +179,7 @@ class RequestBodies:
             body["messages"] = [*said, {"role": "user", "content": text}]
         else:
             body["prompt"] = " ".join([*(message["content"] for message in said), text])
-        return self.encode_message(server, "POST", PATHS[self._api], request.name, json.dumps(body).encode())
+        return self.encode_message(server, "POST", PATHS[self._api], request.name, encode(body).encode())
 
     def encode_message(self, server: InferenceServer, method: str, path: str, name: str, body: bytes = b"") -> bytes:
         """Return the bytes of a message to a server."""

@@ -28,8 +28,9 @@ from .inference_request import InferenceRequest
 #: Of Linux; Python's socket module has no name for it.
 SO_TIMESTAMPNS = 35
 _STAMP = struct.Struct("@qq")
-_ROOM = socket.CMSG_SPACE(_STAMP.size)
-_BYTES = 1 << 16
+_read_stamp = _STAMP.unpack_from  # looked up once, not for each token
+ROOM = socket.CMSG_SPACE(_STAMP.size)
+BYTES = 1 << 16
 #: Nanoseconds that a stamp may seem to be in the future, and the longest time that bytes wait to be read.
 _TOLERANCE, _LONGEST_LAG = 1_000_000, 60_000_000_000
 _WAITING = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINPROGRESS)
@@ -44,20 +45,20 @@ class KernelStamps:
     """
 
     def __init__(self) -> None:
-        self._difference = 0
+        self.difference = 0
         self.measure()
 
     def measure(self) -> None:
         """Measure the difference of the clocks."""
         monotonic, wall = read_both_clocks()
-        self._difference = wall - monotonic
+        self.difference = wall - monotonic
 
     def moment(self, stamp: int, now: int) -> int:
         """Return the moment of a stamp that was read ``now``."""
-        moment = stamp - self._difference
+        moment = stamp - self.difference
         if moment > now + _TOLERANCE or moment < now - _LONGEST_LAG:
             self.measure()  # the wall clock was set
-            moment = stamp - self._difference
+            moment = stamp - self.difference
             if moment < now - _LONGEST_LAG:
                 return now
         return min(moment, now)
@@ -126,12 +127,48 @@ def _why_no_tls(error: OSError) -> str:
     return f"TLS: {getattr(error, 'reason', '') or error}"
 
 
+#: What recvmsg() returns: bytes, the kernel's stamp, flags, no address.
+Received = tuple[bytes, list[tuple[int, int, bytes]], int, Any]
+
+
+def arrival(received: Received, now: int) -> tuple[bytes, int, int]:
+    """Return bytes that were received ``now``, when they arrived, and how long before that."""
+    data, ancillary, _flags, _address = received
+    if not ancillary:
+        return data, now, 0
+    seconds, nanoseconds = _read_stamp(ancillary[0][2])
+    moment = seconds * 1_000_000_000 + nanoseconds - STAMPS.difference
+    if not 0 <= now - moment <= _LONGEST_LAG:
+        moment = STAMPS.moment(moment + STAMPS.difference, now)
+    return data, moment, now - moment
+
+
 class RequestConnection:
-    """One connection to a server. Methods raise ConnectionLost."""
+    """One connection to a server. Methods raise ConnectionLost.
+
+    Attributes:
+        receive: Receives bytes, without decryption.
+        aside: What was received of an answer and not parsed yet, and when: tokens in the middle of it, without TLS.
+        unread: What was received and must be read first.
+        plain: Whether it is without TLS.
+    """
 
     __slots__ = (
         *("_handshaken", "_incoming", "_out", "_outgoing", "_sock", "_tls"),
-        *("carried", "connected", "fd", "number", "opened", "pending", "registered", "request", "server", "wants"),
+        *(
+            "aside",
+            "carried",
+            "connected",
+            "fd",
+            "number",
+            "opened",
+            "pending",
+            "plain",
+            "ready",
+            "receive",
+            "registered",
+        ),
+        *("request", "server", "unread", "wants"),
     )
 
     def __init__(self, server: InferenceServer, number: int) -> None:
@@ -140,17 +177,21 @@ class RequestConnection:
         self.number = number
         self.opened = time.monotonic_ns()
         self.connected = False
+        self.ready = False  # whether a request can be sent at once
         self.request: InferenceRequest | None = None
         self.carried = 0  # requests so far
         self.pending = b""  # a request that waits for the connection
         self.registered = 0  # events that the loop waits for
         self._out = b""
         self._sock = socket.socket(server.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self.receive = self._sock.recvmsg
+        self.aside: list[tuple[Received, int]] = []
+        self.unread: Received | None = None
         self.fd = self._sock.fileno()
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._tls: ssl.SSLObject | None = None
-        self._handshaken = server.tls is None
+        self.plain = self._handshaken = server.tls is None
         if server.tls is not None:
             self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self._tls = server.tls.wrap_bio(self._incoming, self._outgoing, server_hostname=server.host)
@@ -159,11 +200,6 @@ class RequestConnection:
         if code and code not in _WAITING:
             self._sock.close()
             raise ConnectionLost("connect", f"{server.url}: {os.strerror(code)}")
-
-    @property
-    def ready(self) -> bool:
-        """Whether a request can be sent at once."""
-        return self.connected and self._handshaken
 
     def send(self, data: bytes) -> None:
         """Send bytes of a request as soon as the connection permits."""
@@ -184,6 +220,7 @@ class RequestConnection:
             if code:
                 raise ConnectionLost("connect", f"{self.server.url}: {os.strerror(code)}")
             self.connected = True
+            self.ready = self._tls is None
             if self._tls is not None:
                 self._shake_hands(self._tls)
         self._flush()
@@ -191,7 +228,7 @@ class RequestConnection:
     def _shake_hands(self, tls: ssl.SSLObject) -> None:
         try:
             tls.do_handshake()
-            self._handshaken = True
+            self._handshaken = self.ready = True
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLError, OSError) as error:
@@ -214,21 +251,21 @@ class RequestConnection:
 
         Raises BlockingIOError if there is nothing to be read yet.
         """
-        try:
-            data, ancillary, _flags, _address = self._sock.recvmsg(_BYTES, _ROOM)
-        except BlockingIOError:
-            raise
-        except OSError as error:
-            raise ConnectionLost("reset", f"the connection broke: {error.strerror}") from error
-        now = moment = time.monotonic_ns()
-        if ancillary:
-            seconds, nanoseconds = _STAMP.unpack_from(ancillary[0][2])
-            moment = STAMPS.moment(seconds * 1_000_000_000 + nanoseconds, now)
+        if self.unread is not None:
+            received, self.unread = self.unread, None
+        else:
+            try:
+                received = self.receive(BYTES, ROOM)
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                raise ConnectionLost("reset", f"the connection broke: {error.strerror}") from error
+        data, moment, lag = arrival(received, time.monotonic_ns())
         if self._tls is not None and data:
             data = self._decrypt(self._tls, data)
             if not data:
                 raise BlockingIOError
-        return data, moment, now - moment
+        return data, moment, lag
 
     def _decrypt(self, tls: ssl.SSLObject, data: bytes) -> bytes:
         self._incoming.write(data)
@@ -239,7 +276,7 @@ class RequestConnection:
                 return b""
         parts = []
         try:
-            while part := tls.read(_BYTES):
+            while part := tls.read(BYTES):
                 parts.append(part)
         except ssl.SSLWantReadError:
             pass

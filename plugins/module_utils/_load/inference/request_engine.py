@@ -16,25 +16,39 @@ import time
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 
 from .client_process_resources import raise_file_limit
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
-from .request_connection import READ, SO_TIMESTAMPNS, STAMPS, ConnectionLost, InferenceServer, RequestConnection
+from .request_connection import (
+    BYTES,
+    READ,
+    ROOM,
+    SO_TIMESTAMPNS,
+    STAMPS,
+    ConnectionLost,
+    InferenceServer,
+    RequestConnection,
+    arrival,
+)
 from .request_schedule import RequestSchedule
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
 _LONGEST_WAIT = 0.2
-#: Below this wait, in seconds, the timer of select() is used, which is more precise than the milliseconds of epoll.
-_PRECISE = 0.002
-#: Open requests from which answers are collected for a moment, in seconds, before they are read: to wake for each
-#: token costs more than to read it. The times are the kernel's, so they stay exact for tokens that are further apart.
-_MANY_OPEN, _COLLECTING = 8, 0.0003
+#: Wait, in nanoseconds, that leaves the time to prepare the next request. Half of it is how imprecise epoll's timer is.
+_PRECISE = 2_000_000
+#: select() has a more precise timer than epoll, but for file descriptors below this number only.
+_MOST_SELECTED = 1024
+_NOTHING: tuple[int, ...] = ()
+#: Open requests from which on what arrives is collected for a moment before it is read: to wake for each token costs
+#: more than to read it. The times are the kernel's, so they stay exact for tokens of an answer that are further apart.
+#: The moment is this part of the time between two of them, and has these limits in nanoseconds.
+_MANY_OPEN, _PART_OF_GAP, _LEAST_COLLECTING, _MOST_COLLECTING = 8, 8, 300_000, 1_000_000
 #: Seconds, and requests in a row without a success, after which the load ends because the server is of no use.
 _HOPELESS_SECONDS, _HOPELESS_REQUESTS = 5.0, 20
 #: Pause before a refused request is sent again if the server names none, seconds.
@@ -42,6 +56,7 @@ _RETRY_PAUSE = 1.0
 #: Requests that are sent before answers are looked at again.
 _AT_ONCE = 64
 _BROKEN = select.EPOLLHUP | select.EPOLLERR
+_NOT_READ = ~READ
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,7 @@ class RequestEngine:
         if self.most_open < 1:
             raise InputError("the limit of open files of this user (ulimit -n) leaves none for requests")
         self._epoll = select.epoll()
+        self._waits = (self._epoll.fileno(),)
         # Keeps the kernel's time stamps switched on while there is no other connection.
         self._stamps = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._stamps.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -98,6 +114,8 @@ class RequestEngine:
         self._connecting: deque[tuple[int, RequestConnection]] = deque()
         self._rows: list[str] = []
         self._encoded: tuple[InferenceRequest, bytes] | None = None
+        self._gap = 0  # between two tokens of an answer, smoothed, nanoseconds
+        self._collecting = _LEAST_COLLECTING
         self._bad = 0  # requests in a row without a success
         self._last_good = 0
         self.open: dict[InferenceRequest, RequestConnection | None] = {}
@@ -126,6 +144,7 @@ class RequestEngine:
                 now = time.monotonic_ns()
                 if now >= next_tick:
                     tick()
+                    self._parse_all_aside(schedule)
                     STAMPS.measure()
                     self._expire(schedule, now)
                     next_tick = now + int(_LONGEST_WAIT * SECOND)
@@ -135,9 +154,8 @@ class RequestEngine:
                     moment = schedule.next_moment()
                 if moment is None and not self.open:
                     break
-                for fd, mask in self._wait(schedule, moment, next_tick):
-                    connection = self._connections.get(fd)
-                    if connection is not None:
+                for connection, mask in self._put_tokens_aside(self._wait(schedule, moment, next_tick)):
+                    if self._connections.get(connection.fd) is connection:
                         self._handle(connection, mask, schedule)
                 self._flush()
         finally:
@@ -155,19 +173,24 @@ class RequestEngine:
 
     def _wait(self, schedule: RequestSchedule, moment: int | None, next_tick: int) -> list[tuple[int, int]]:
         until = next_tick if moment is None or len(self.open) >= self.most_open else min(moment, next_tick)
-        left = (until - time.monotonic_ns()) / SECOND
-        if left > 0 and len(self.open) >= _MANY_OPEN:
-            time.sleep(min(left, _COLLECTING))
-            left -= _COLLECTING
+        left = until - time.monotonic_ns()
         if left > _PRECISE:
             following = schedule.peek()
             if following is not None and (self._encoded is None or self._encoded[0] is not following):
                 self._encoded = (following, self._encode(following, self._server_of(following)))
-                left = (until - time.monotonic_ns()) / SECOND
-        if left > _PRECISE or self._epoll.fileno() >= 1024:
-            return self._epoll.poll(max(0.0, left - _PRECISE / 2))
-        if left > 0:
-            select.select([self._epoll], [], [], left)
+                left = until - time.monotonic_ns()
+        if left <= 0:
+            return self._epoll.poll(0)
+        if self._epoll.fileno() >= _MOST_SELECTED:
+            arrived = bool(self._epoll.poll(max(0, left - _PRECISE // 2) / SECOND))
+        else:
+            arrived = bool(select.select(self._waits, _NOTHING, _NOTHING, left / SECOND)[0])
+        if arrived and len(self.open) >= _MANY_OPEN:
+            left = min(until - time.monotonic_ns(), self._collecting)
+            if left > 0:
+                time.sleep(left / SECOND)
+        if not arrived or time.monotonic_ns() >= until:  # first what is due: reading takes longer than sending
+            return []
         return self._epoll.poll(0)
 
     def _server_of(self, request: InferenceRequest) -> InferenceServer:
@@ -247,7 +270,7 @@ class RequestEngine:
     def _handle(self, connection: RequestConnection, mask: int, schedule: RequestSchedule) -> None:
         request = connection.request
         try:
-            if mask & ~READ and not (connection.ready and mask & _BROKEN):
+            if mask & _NOT_READ and not (connection.ready and mask & _BROKEN):
                 connection.on_writable()
             if mask & (READ | _BROKEN) and connection.connected:
                 self._read(connection, request, schedule)
@@ -264,6 +287,8 @@ class RequestEngine:
             self._lost(connection, request, "not_http", str(error), schedule)
 
     def _read(self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule) -> None:
+        if request is not None and connection.aside:
+            self._parse_aside(connection, request)
         try:
             data, moment, lag = connection.read()
         except BlockingIOError:
@@ -284,6 +309,47 @@ class RequestEngine:
             else:
                 self._drop(connection)
             self._finish(request, moment, schedule)
+
+    def _put_tokens_aside(self, events: list[tuple[int, int]]) -> list[tuple[RequestConnection, int]]:
+        """Receive the tokens among the events, without parsing them; return the connections with something else.
+
+        This is all that happens to most tokens when they arrive. To parse those of an answer together costs half.
+        """
+        connections, clock, others = self._connections, time.monotonic_ns, []
+        for fd, mask in events:
+            connection = connections.get(fd)
+            if connection is None:
+                continue
+            request = connection.request
+            if mask == select.EPOLLIN and connection.plain and request is not None and request.expected is not None:
+                try:
+                    received = connection.receive(BYTES, ROOM)
+                except OSError:  # _handle() meets it again
+                    others.append((connection, mask))
+                    continue
+                if received[0].endswith(request.expected.after):  # so it does not end the answer
+                    connection.aside.append((received, clock()))
+                    continue
+                connection.unread = received
+            others.append((connection, mask))
+        return others
+
+    def _parse_aside(self, connection: RequestConnection, request: InferenceRequest) -> None:
+        """Parse what was put aside of an answer. Raises BrokenAnswer."""
+        pieces, connection.aside = connection.aside, []
+        for received, now in pieces:
+            data, moment, lag = arrival(received, now)
+            self.lags.append(lag)
+            request.take(data, moment, lag)
+
+    def _parse_all_aside(self, schedule: RequestSchedule) -> None:
+        """Parse what was put aside of all answers, so that one that is broken ends soon."""
+        for request, connection in list(self.open.items()):
+            if connection is not None and connection.aside:
+                try:
+                    self._parse_aside(connection, request)
+                except BrokenAnswer as error:
+                    self._lost(connection, request, "not_http", str(error), schedule)
 
     def _take_end(
         self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule
@@ -326,8 +392,7 @@ class RequestEngine:
     ) -> None:
         """Take the loss of a connection with the request that it carried."""
         if connection is not None:
-            connection.request = None
-            self._drop(connection)
+            self._abandon(connection, request)
         if request is None or request not in self.open:
             return
         if cause == "reset" and request.reused and not request.http.status:
@@ -345,6 +410,7 @@ class RequestEngine:
         schedule.note_ended(request)
         if request.outcome == SUCCEEDED:
             self._bad, self._last_good = 0, request.ended
+            self._learn_gap(request.answer.times)
             return
         self._bad += 1
         waited = (request.ended - self._last_good) / SECOND
@@ -353,12 +419,19 @@ class RequestEngine:
                 f"no request has succeeded for {waited:.0f} s; the last of {self._bad:,} errors: {request.error}"
             )
 
+    def _learn_gap(self, times: Sequence[int]) -> None:
+        """Adapt how long tokens are collected, at once to answers that are faster and slowly to slower ones."""
+        if len(times) > 1:
+            longer = (times[-1] - times[0]) // (len(times) - 1) - self._gap
+            self._gap += longer // 32 if longer > 0 else longer // 2
+            self._collecting = min(max(self._gap // _PART_OF_GAP, _LEAST_COLLECTING), _MOST_COLLECTING)
+
     def _record(self, request: InferenceRequest) -> None:
         del self.open[request]
         self.outcomes[request.outcome] += 1
         request.answer.count_tokens()
         self.tokens += request.answer.tokens or 0
-        self._rows.append(files.encode(request.record(self._clock)))
+        self._rows.append(request.row(self._clock))
 
     def _flush(self) -> None:
         if self._rows:
@@ -382,12 +455,19 @@ class RequestEngine:
     def _lose_open(self) -> None:
         """Record the requests whose answers nobody waits for any more."""
         for request, connection in list(self.open.items()):
+            if connection is not None:
+                self._abandon(connection, request)
             request.fail(LOST, "interrupted", "the load ended before the answer", time.monotonic_ns())
             self._record(request)
             self.ended(request)
-            if connection is not None:
-                connection.request = None
-                self._drop(connection)
+
+    def _abandon(self, connection: RequestConnection, request: InferenceRequest | None) -> None:
+        """Close the connection of a request after its last bytes were parsed."""
+        if request is not None:
+            with suppress(BrokenAnswer):
+                self._parse_aside(connection, request)
+        connection.request = None
+        self._drop(connection)
 
     def _drop(self, connection: RequestConnection) -> None:
         if self._connections.get(connection.fd) is connection:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
@@ -73,25 +73,36 @@ class StreamedResponse:
         self.done = False
         self._tokens = 0
 
-    def take(self, data: bytes, moment: int) -> None:
-        """Take the data of one event, or the body of an answer that is not streamed."""
+    def take(self, data: bytes, moment: int) -> str | None:
+        """Take the data of one event, or the body of an answer that is not streamed.
+
+        Return its text if it says nothing else.
+        """
         if data == DONE:
             self.done = True
-            return
+            return None
         try:
             event = _decode_event(data)
         except ValueError:
             self.error = self.error or f"an event is not JSON: {data[:60]!r}"
-            return
+            return None
         if not isinstance(event, dict):
             self.error = self.error or f"an event is not an object: {data[:60]!r}"
-            return
+            return None
         try:
-            self._take_event(event, moment)
+            return self._take_event(event, moment)
         except (AttributeError, LookupError, TypeError):
             self.error = self.error or f"an event has an unknown form: {data[:60]!r}"
+            return None
 
-    def _take_event(self, event: dict[str, Any], moment: int) -> None:
+    def take_texts(self, texts: Sequence[str], moment: int) -> None:
+        """Take events that have these texts and say nothing else."""
+        for _text in texts:
+            self.times.append(moment)
+        if self.text is not None:
+            self.text += texts
+
+    def _take_event(self, event: dict[str, Any], moment: int) -> str | None:
         choices = event.get("choices")
         usage = event.get("usage")
         if usage:
@@ -109,8 +120,10 @@ class StreamedResponse:
             reason = choice.get("finish_reason")
             if reason and isinstance(reason, str):
                 self.finish_reason = reason
-        elif not usage:
+            return text if isinstance(text, str) and text and not usage and not reason else None
+        if not usage:
             self.error = self.error or error_text(event)
+        return None
 
     def _take_usage(self, usage: dict[str, Any]) -> None:
         self.prompt = _count(usage.get("prompt_tokens"), self.prompt)

@@ -287,7 +287,7 @@ def test_a_number_of_tokens_follows_from_index_and_seed() -> None:
 def test_stamps_are_converted_and_survive_that_the_wall_clock_is_set() -> None:
     stamps = KernelStamps()
     now = 5_000_000_000_000
-    stamps._difference = 1_000
+    stamps.difference = 1_000
     assert stamps.moment(now + 1_000 - 70, now) == now - 70
     assert stamps.moment(now + 1_000 + 70, now) == now  # within the accuracy of the measurement
     measured: list[int] = []

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
 )
