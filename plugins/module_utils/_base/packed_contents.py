@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .errors import DataError
+from .tar_headers import TarHeaderReader
 
 #: Files are read in parts of PART bytes.
 PART = 64 * 2**20
@@ -33,7 +34,18 @@ _COMPRESSED: dict[bytes, Callable[..., Any]] = {
 _SUFFIXES = (".gz", ".tgz", ".bz2", ".xz")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 #: What Python can't unpack.
-_UNKNOWN = {b"\x28\xb5\x2f\xfd": "Zstandard", b"7z\xbc\xaf\x27\x1c": "7-Zip", b"Rar!\x1a\x07": "RAR"}
+_UNKNOWN = {
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!\x1a\x07": "RAR",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"]\x00\x00": "LZMA",
+    b"LZIP": "lzip",
+    b"\x89LZO": "lzop",
+    b"\x1f\x9d": "compress",
+    b"\xff\x06\x00\x00sNaPpY": "Snappy",
+    b"MSCF\x00": "a cabinet",
+}
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -88,9 +100,10 @@ class _PackedFile:
             with opener(stream, "rb") as unpacked:
                 yield from self._inner(unpacked, name, levels, "unpacked")
         elif is_tar:
-            with tarfile.open(fileobj=stream, mode="r:") as tar:
+            reader = TarHeaderReader(stream, str(self.path))
+            with reader.opened() as tar:
                 names = []
-                for member in tar:
+                for member in reader.members(tar):
                     names.append(member.name)
                     self._count(member.size)
                     if content := tar.extractfile(member) if member.isfile() else None:

@@ -39,6 +39,7 @@ def encodings_of_secrets(secrets: Mapping[str, str]) -> dict[bytes, str]:
             spelled = [spelling.encode() for spelling in _spellings(part.strip())]
             if len(raw) >= WORD:
                 spelled += [raw.hex().encode(), raw.hex().upper().encode(), *_base64_at_alignments(raw)]
+                spelled += [spelling.encode() for spelling in _fully_escaped(part.strip())]
                 spelled += [part.strip().encode(coding) for coding in ("utf-16-le", "utf-16-be", "utf-32-le")]
             descriptions.update(dict.fromkeys(spelled, f"the value of {name}"))
     return descriptions
@@ -83,6 +84,27 @@ def _spellings(text: str) -> set[str]:
     """Return how a text is written in files, also in one format inside another."""
     once = {text, *(write(text) for write in _WRITERS)}
     return once | {write(spelling) for spelling in once for write in _WRITERS}
+
+
+#: Escapes of a character and of a byte, as some writers use them for any of these: JSON, also in JSON, HTML and XML.
+_OF_CHARACTERS = ("\\u{:04x}", "\\u{:04X}", "\\\\u{:04x}", "\\\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
+#: The same of bytes: addresses, once and twice, texts of programs.
+_OF_BYTES = ("%{:02x}", "%{:02X}", "%25{:02x}", "%25{:02X}", "\\x{:02x}", "\\x{:02X}", "\\\\x{:02x}", "\\{:03o}")
+#: What is between the bytes of a dump.
+_BETWEEN = (" ", ":", "-", ", ", " 0x", ", 0x", ",0x")
+
+
+def _fully_escaped(text: str) -> Iterator[str]:
+    """Yield how a text is written if each of its characters or bytes is escaped, also as a dump of bytes."""
+    raw = text.encode()
+    for escape in _OF_CHARACTERS:
+        yield "".join(escape.format(ord(sign)) for sign in text)
+    for escape in _OF_BYTES:
+        yield "".join(escape.format(byte) for byte in raw)
+    for between in _BETWEEN:
+        for code in ("{:02x}", "{:02X}"):
+            yield between.join(code.format(byte) for byte in raw)
+    yield ", ".join(map(str, raw))
 
 
 def _base64_at_alignments(raw: bytes) -> list[bytes]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, formats, tar_headers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 
 _Member = TypeVar("_Member", tarfile.TarInfo, zipfile.ZipInfo)
@@ -75,8 +75,8 @@ def _decompress(archive: Path, target: Path, opener: Callable[..., Any]) -> Path
 
 
 def _unpack_tar(name: str, plain: Path, folder: Path) -> None:
-    with tarfile.open(plain, "r:") as tar:
-        members = _list_limited_members(name, tar)
+    with open(plain, "rb") as stream, (reader := tar_headers.TarHeaderReader(stream, name)).opened() as tar:
+        members = _list_limited_members(name, reader.members(tar))
         _refuse_special(name, (member.name for member in members if not (member.isreg() or member.isdir())))
         _refuse_doubled(name, (member.name for member in members if member.isreg()))
         _check_size(name, (member.size for member in members), folder)

@@ -41,6 +41,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
+    foreign_addresses,
     foreign_kubeconfigs,
     held_resources,
     interrupted_run,
@@ -276,7 +277,7 @@ class SettingsSession:
         """
         if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])
-        repeated = {**repeated, **foreign_kubeconfigs.extra_vars_naming_holdings(self.context.extra)}
+        repeated = {**repeated, **foreign_addresses.values_named(self.context.extra)}
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
@@ -303,6 +304,7 @@ class SettingsSession:
         self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
+        self._read_secrets(effective, ["report"], False, directory)
         return {**self._result(directory, effective, request), "beside": True}
 
     def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
@@ -320,7 +322,7 @@ class SettingsSession:
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
     ) -> phase_preconditions.PreflightInput:
         """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
-        self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen))
+        self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen), run_dir)
         if "test" in chosen:
             resolve_settings.refuse_heavy_presets(request, effective.settings)
         known = self.context
@@ -329,7 +331,9 @@ class SettingsSession:
         checked.check(run_dir)
         return checked
 
-    def _read_secrets(self, effective: EffectiveSettings, chosen: list[str], used: bool) -> None:
+    def _read_secrets(
+        self, effective: EffectiveSettings, chosen: list[str], used: bool, run_dir: Path | None = None
+    ) -> None:
         """Read secret settings, and the secrets inside others, for the roles. used: if a phase needs the latter."""
         context = self.context
         self.secrets = read_secret_settings.read_all_secrets(
@@ -339,6 +343,7 @@ class SettingsSession:
             context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
         secret_entries.keep_secret_entries(self.entries)
+        foreign_addresses.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
 
     def _tags(self) -> tuple[list[str], list[str]]:
         variables = self.context.variables

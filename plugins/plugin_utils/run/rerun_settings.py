@@ -4,8 +4,8 @@
 """The settings with which the run of a bundle can be run again, elsewhere: a file for ``-e @``.
 
 A bundle may come from anybody. Its texts stay data: Ansible renders texts of such a file, so one with braces is left
-out. So are paths other than those of files in the bundle, what this machine would build or start, and what belongs to
-the place of the first run: clusters, leases, exports, messages, histories.
+out. So are paths other than those of files in the bundle, what this machine would build or start, servers that get
+secrets, and what belongs to the place of the first run: clusters, leases, exports, messages, histories.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, text_escaping
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
+    setting_addresses,
     setting_templates,
     settings_naming_programs,
 )
@@ -79,6 +80,8 @@ class _RerunRules:
             return "not read by this project"
         if known.secret or MASK in json.dumps(value):
             return "a secret: give it again"
+        if next(setting_addresses.address_texts({name: value}), None):
+            return "names a server to which secrets of yours would be sent: give it again"
         if next(settings_naming_programs.program_texts({name: value}), None):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
@@ -120,7 +123,7 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in manifest["settings"].items():
         own = _with_paths(value, copies)
         if why := rules.why_left_out(str(name), own):
-            left_out[name] = why
+            left_out[text_escaping.visible_text(str(name)).replace("\n", " ")] = why
         else:
             (dotted if "." in str(name) or "[" in str(name) else plain)[name] = own
     values = {**plain, **({"overrides": dotted} if dotted else {})}

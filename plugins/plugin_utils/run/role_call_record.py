@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_from_ansible,
 )
 
-from . import foreign_kubeconfigs, recorded_settings, run_record
+from . import foreign_addresses, foreign_kubeconfigs, recorded_settings, run_record
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 
@@ -132,6 +132,7 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
         )
         loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / recorded_settings.SETTINGS))
     foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
+    foreign_addresses.refuse_foreign_addresses_of_call(step, context, loaded)
     return {"role": role, "entry": entry}
 
 

@@ -143,6 +143,8 @@ def first_point_that_cannot_run(role: Path, points: Sequence[MatrixPoint], rende
 
 #: Above these numbers, others who use the cluster notice a load: pods of a point, pods in one second, simulated nodes.
 HEAVY_PODS, HEAVY_RATE, HEAVY_NODES = 500, 50, 100
+#: Above these numbers of seconds, workloads of a point, or what waits for them, keep the cluster from others.
+HEAVY_LOAD, HEAVY_TIMEOUT = 4 * 3600, 24 * 3600
 
 
 def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
@@ -156,7 +158,12 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) 
     for point in points:
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
             return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
+        for name in (f"{role.name}_timeout", f"{role.name}_ready_timeout"):
+            if (seconds := point.settings.get(name) or 0) > HEAVY_TIMEOUT:
+                return f"point {point.name} waits for {formats.format_duration(seconds)} ({name}; at most 24 h)"
     for point, load in _loads_of_points(role, points, render):
+        if (seconds := max(load.offsets, default=0.0) + load.seconds) > HEAVY_LOAD:
+            return f"point {point.name} has workloads for {formats.format_duration(seconds)} (at most 4 h)"
         if (number := load.all_pods) > HEAVY_PODS:
             return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
         if (rate := load_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:

@@ -280,19 +280,19 @@ class SettingsContext:
     def templates(self) -> dict[str, set[str]]:
         """Return the templates that role defaults, the inventory, presets and ``-e`` give to each setting."""
         known: dict[str, set[str]] = {}
-        for values in self._trusted_values():
+        for values in self.trusted_values():
             setting_templates.add_templates(known, values)
         return known
 
     def programs(self) -> set[str]:
         """Return the texts with which role defaults, the inventory, presets and ``-e`` name programs to run here."""
-        return set().union(*map(settings_naming_programs.known_program_texts, self._trusted_values()))
+        return set().union(*map(settings_naming_programs.known_program_texts, self.trusted_values()))
 
     def trusted_programs(self) -> set[str]:
         """Return the same texts, and those that a new run of this session would have instead of templates."""
         return self.programs() | settings_naming_programs.known_program_texts(self.effective(self.request()).settings)
 
-    def _trusted_values(self) -> Iterator[Mapping[str, Any]]:
+    def trusted_values(self) -> Iterator[Mapping[str, Any]]:
         """Yield what role defaults, the inventory, presets and ``-e`` set: setting, or dotted key of one -> value."""
         variables = self.variables
         names = [*self.catalogue.settings, *RESERVED]

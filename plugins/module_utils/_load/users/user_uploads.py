@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     disk_reserve,
@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     waiting,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.tar_headers import TarHeaderReader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -52,9 +53,9 @@ def extract_archive(archive: Path, to: Path, what: str) -> int:
         try:
             size = _unpacked_size(archive)
             disk_reserve.refuse_filling_disk(what, size, 0, to.parent)
-            with tarfile.open(archive) as content:
+            with _open_plain(archive) as stream, (reader := TarHeaderReader(stream, what)).opened() as content:
                 # Refuses paths that lead out of the folder, and devices.
-                content.extractall(fresh, filter="data")
+                content.extractall(fresh, list(reader.members(content)), filter="data")
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{what}: {error}") from error
         fresh.mkdir(exist_ok=True)  # of an archive without files
@@ -63,13 +64,16 @@ def extract_archive(archive: Path, to: Path, what: str) -> int:
     return count_files(to)
 
 
-def _unpacked_size(archive: Path) -> int:
-    """Return the bytes of the plain archive. A compressed one is read to its end, where its checksum is."""
+def _open_plain(archive: Path) -> BinaryIO:
+    """Open the plain archive."""
     with open(archive, "rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
-    if not compressed:
-        return archive.stat().st_size
-    with gzip.open(archive) as content:
+    return cast(BinaryIO, gzip.open(archive)) if compressed else open(archive, "rb")
+
+
+def _unpacked_size(archive: Path) -> int:
+    """Return the bytes of the plain archive, which is read to its end: there a compressed one has its checksum."""
+    with _open_plain(archive) as content:
         return sum(map(len, iter(lambda: content.read(1 << 20), b"")))
 
 

@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_directory import World, write_run
+from tar_files import giant_header
 
 SECRET = 'pass/word+"7d1f" of a setting'
 TEXT = f"one\n{SECRET}\n".encode()
@@ -402,3 +403,52 @@ def test_a_packed_file_is_searched_up_to_a_limit(tmp_path, monkeypatch, opener):
     monkeypatch.setattr(packed_contents, "MOST_UNPACKED", 4999)
     with pytest.raises(DataError, match="too much to search"):
         scanner.search(tmp_path, [path])
+
+
+#: How a writer escapes any character.
+ESCAPES = {
+    "json": lambda code: f"\\u{code:04x}",
+    "json_in_json": lambda code: f"\\\\u{code:04X}",
+    "html": lambda code: f"&#{code};",
+    "html_hexadecimal": lambda code: f"&#x{code:X};",
+    "address": lambda code: f"%{code:02x}",
+    "address_twice": lambda code: f"%25{code:02X}",
+    "byte": lambda code: f"\\x{code:02x}",
+    "octal": lambda code: f"\\{code:03o}",
+    "dump": lambda code: f"{code:02x} ",
+    "dump_colons": lambda code: f"{code:02X}:",
+    "list_of_hexadecimals": lambda code: f"0x{code:02x}, ",
+    "list_of_bytes": lambda code: f"{code}, ",
+}
+
+
+@pytest.mark.parametrize("how", ESCAPES)
+def test_a_value_of_which_each_character_is_escaped_is_found_and_masked(tmp_path, how):
+    escaped = "".join(ESCAPES[how](ord(sign)) for sign in SECRET)
+    text = f"one\ntwo {escaped} three\n"
+    assert found_in(tmp_path, text, token=SECRET) == ["file.log:2: the value of token"]
+    masked = secret_gate.SecretScanner({"token": SECRET}).masked(text)
+    rest = escaped[len(escaped.rstrip(" :,")) :]
+    assert masked == f"one\ntwo {'0x' if how == 'list_of_hexadecimals' else ''}<secret>{rest} three\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"\x04\x22\x4d\x18",
+        b"]\x00\x00\x80\x00",
+        b"LZIP\x01",
+        b"\x89LZO\x00",
+        b"\x1f\x9d\x90",
+        b"\xff\x06\x00\x00sNaPpY",
+    ],
+)
+def test_what_python_can_not_unpack_is_not_exported(tmp_path, first):
+    with pytest.raises(DataError, match="can't be unpacked here"):
+        found_in(tmp_path, first + b"content" * 9, token=SECRET)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_packed_file_with_a_giant_header_is_not_exported(tmp_path, kind):
+    with pytest.raises(DataError, match="headers of more than 1 MiB"):
+        found_in(tmp_path, gzip.compress(giant_header(kind)), token=SECRET)

@@ -14,11 +14,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import tar_headers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import unpack_archive as unpacking
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from tar_files import giant_header
 
 KINDS = [".tar.gz", ".tar.bz2", ".tar.xz", ".zip"]
 CONTENT = {"run.yml": b"id: t1121-abcdef\n" * 9, "points/001/plan.jsonl": b'{"index": 1}\n' * 30, "empty": b""}
@@ -172,3 +174,16 @@ def test_a_file_that_is_there_twice_is_refused(tmp_path: Path, kind: str, name: 
                 tar.add(tmp_path / "run.yml", member)
     with pytest.raises(DataError, match="it has files of the same name: run.yml"):
         unpack_archive(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_an_archive_with_a_giant_header_is_refused_before_it_is_read(kind: bytes) -> None:
+    with pytest.raises(DataError, match="headers of more than 1 MiB"):
+        unpacked(gzip.compress(giant_header(kind)))
+
+
+def test_many_large_headers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tar_headers, "MOST_OF_ALL", 2**21)
+    one = giant_header(tarfile.GNUTYPE_LONGNAME, 2**19)[:-1024]
+    with pytest.raises(DataError, match="headers of more than 2 MiB"):
+        unpacked(one * 9 + bytes(1024))

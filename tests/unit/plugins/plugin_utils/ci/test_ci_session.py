@@ -151,6 +151,17 @@ def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
         ("/test fine_tuning light\n/var matrix: {fine_tuning_pod_count: [1, 60]}", "point 002 has 720 pods"),
         ("/test fine_tuning light\n/var repeat: {max: 200}", "200 attempts at points"),
         ("/var fine_tuning_count: 1000\n/test fine_tuning", "point 001 has 1,000 pods"),
+        ("/test fine_tuning light\n/var fine_tuning_run_seconds: 100000000", "point 001 has workloads for"),
+        (
+            "/test fine_tuning light\n/var fine_tuning_rate: 0.0001\n/var fine_tuning_timeout: 86400",
+            "point 001 has workloads for",
+        ),
+        (
+            "/test fine_tuning light\n/var fine_tuning_timeout: 86401",
+            "point 001 waits for 24 h 0 min (fine_tuning_timeout; at most 24 h)",
+        ),
+        ("/test users\n/var users_ready_timeout: 1000000", "users_ready_timeout; at most 24 h"),
+        ("/test fine_tuning light\n/var fine_tuning_run_seconds: 3600", ""),
         ("/test fine_tuning light\n/var fine_tuning_count: 20", ""),
     ],
 )

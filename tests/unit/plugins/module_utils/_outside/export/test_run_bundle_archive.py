@@ -273,6 +273,18 @@ def test_nothing_that_this_machine_would_start_or_read_comes_from_a_bundle(
     assert len(rerun["left_out"]) == 8
 
 
+def test_servers_that_get_secrets_are_not_taken_from_a_bundle(tmp_path: Path) -> None:
+    strange = {
+        "metrics_url": "https://stranger.example.com",
+        "matrix": {"metrics_url": ["https://stranger.example.com"]},
+        "evil\nrehearsal_binaries": 1,
+    }
+    rerun = rerun_settings.write_rerun_file(tmp_path, hostile(strange))
+    assert rerun["settings"] == {}
+    assert "secrets of yours" in rerun["left_out"]["metrics_url"] and "secrets of yours" in rerun["left_out"]["matrix"]
+    assert "evil rehearsal_binaries" in rerun["left_out"]
+
+
 def test_a_text_with_a_header_of_ansible_is_a_template(tmp_path: Path) -> None:
     header = "#jinja2: variable_start_string:'<<', variable_end_string:'>>'\n<< lookup('pipe', 'id') >>"
     rerun = rerun_settings.write_rerun_file(tmp_path, hostile({"workload_scale_image": header}))

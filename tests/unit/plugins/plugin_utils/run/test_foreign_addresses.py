@@ -1,0 +1,144 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A server that only a stranger's run directory names gets no secret of this session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, run_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, setting_addresses
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import load_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
+
+pytestmark = pytest.mark.usefixtures("ansible_plugins")
+LOADER = DataLoader()
+PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
+STRANGE = "http://127.0.0.1:9/strange"
+#: Setting with an address, secret, phase that sends it.
+SENT = [
+    ("metrics_url", "metrics_token", "report"),
+    ("notify_slack_api_url", "notify_slack_token", "cleanup"),
+    ("notify_github_api_url", "notify_github_token", "report"),
+    ("export_opensearch_url", "export_opensearch_password", "export"),
+    ("export_mlflow_url", "export_mlflow_token", "export"),
+    ("export_otlp_url", "export_otlp_token", "export"),
+]
+
+
+def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> SettingsContext:
+    asked = {"run_artifacts_dir": str(tmp_path / "runs"), **extra}
+    variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags, **asked, **more}
+    return SettingsContext.of("fine_tuning", variables, asked, LOADER, Templar(loader=LOADER, variables=variables))
+
+
+def begin(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> dict[str, Any]:
+    context = context_of(tmp_path, tags, extra, **more)
+    templar = Templar(loader=LOADER, variables=context.variables)
+    argv = ["/bin/ansible-playbook", "fine_tuning.yml"]
+    return SettingsSession(context, PHASES, LOADER, templar, argv, {}, [].append).begin()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A run whose session has ended, and whose request names servers."""
+    directory = Path(begin(tmp_path, ["all"], {})["run_dir"])
+    run_record.update_record(directory, lambda record: record["sessions"][0].update(began=0.0))
+    request = files.read_yaml(directory / "request.yml")
+    [layer] = [layer for layer in request["layers"] if layer["kind"] == "extra"]
+    layer["values"] |= {address: STRANGE for address, _secret, _phase in SENT}
+    files.write_yaml(directory / "request.yml", request)
+    return directory
+
+
+@pytest.fixture
+def received(tmp_path: Path, own: Path) -> Path:
+    """The run directory, unpacked elsewhere."""
+    return Path(shutil.copytree(own, tmp_path / "received"))
+
+
+@pytest.mark.parametrize(("address", "secret", "phase"), SENT)
+def test_a_secret_is_sent_only_where_the_session_says(
+    tmp_path: Path, received: Path, monkeypatch: pytest.MonkeyPatch, address: str, secret: str, phase: str
+) -> None:
+    extra = {"run_dir": str(received)}
+    before = (received / "run.yml").read_text()
+    monkeypatch.setenv(f"SEATRIAL_{secret.upper()}", "canary-1234")
+    with pytest.raises(InputError, match=f"{address} names the server .*{secret} of this session would be sent"):
+        begin(tmp_path, [phase], extra)
+    assert (received / "run.yml").read_text() == before
+    assert begin(tmp_path, ["settings"], extra)["run_dir"] == str(received)
+    accepted = begin(tmp_path, [phase], extra, **{address: STRANGE})  # of the inventory
+    assert accepted["run_dir"] == str(received)
+
+
+def test_the_command_that_gives_back_names_the_servers_again(tmp_path: Path, received: Path) -> None:
+    begin(tmp_path, ["report"], {"run_dir": str(received), "notify_slack_api_url": STRANGE})
+    assert f'"notify_slack_api_url": "{STRANGE}"' in (received / "GIVE_BACK").read_text()
+
+
+def test_without_a_secret_a_received_run_is_reported_and_exported(tmp_path: Path, received: Path) -> None:
+    assert begin(tmp_path, ["report", "export"], {"run_dir": str(received)})["run_dir"] == str(received)
+
+
+def test_a_report_sends_no_secret_of_exports(tmp_path: Path, received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEATRIAL_EXPORT_OTLP_TOKEN", "canary-1234")
+    assert begin(tmp_path, ["report"], {"run_dir": str(received)})["run_dir"] == str(received)
+
+
+def test_an_own_run_keeps_its_servers(tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEATRIAL_METRICS_TOKEN", "canary-1234")
+    assert begin(tmp_path, ["report"], {"run_dir": str(own)})["run_dir"] == str(own)
+
+
+def test_a_role_call_of_a_received_run_sends_no_secret_to_its_server(
+    tmp_path: Path, own: Path, received: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = f"step_role: perfscale.seatrial.metrics\nstep_entry: main\nmetrics_url: {STRANGE}\n"
+    for directory in (own, received):
+        (directory / "settings.yml").unlink()
+        (directory / "001__metrics__main").mkdir()
+        (directory / "001__metrics__main" / "arguments.yml").write_text(call)
+    known = context_of(tmp_path, ["all"], {})
+    assert role_call_record.check_recorded_call(received / "001__metrics__main", known)["entry"] == "main"
+    monkeypatch.setenv("SEATRIAL_METRICS_TOKEN", "canary-1234")
+    assert role_call_record.check_recorded_call(own / "001__metrics__main", known)["entry"] == "main"
+    with pytest.raises(InputError, match="metrics_url names the server"):
+        role_call_record.check_recorded_call(received / "001__metrics__main", known)
+
+
+def test_each_address_and_secret_is_a_setting() -> None:
+    known: dict[str, Any] = {}
+    for project in ("fine_tuning", "serving"):
+        role = project_role.find_role(f"perfscale.seatrial.{project}")
+        known |= load_catalogue(project_role.ROOT, role).settings
+    for address, receiver in setting_addresses.RECEIVERS.items():
+        assert address in known
+        assert all(known[secret].secret for secret in receiver.secrets), address
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"metrics_url": "https://a"}, {("metrics_url", "https://a")}),
+        ({"metrics_url": ""}, set()),
+        (
+            {"matrix": {"serving_url": ["https://a", "https://b"]}},
+            {("serving_url", f"https://{name}") for name in "ab"},
+        ),
+        ({"overrides": {"metrics_url": "https://a"}}, {("metrics_url", "https://a")}),
+        ({"storage_registries": {"lab": "https://a/"}}, {("storage_registries", "https://a/")}),
+        ({"storage_sources": ["hf://a/b", {"source": "http://a/b"}]}, {("storage_sources", "http://a/b")}),
+        ({"storage_sources[0].source": "https://a"}, {("storage_sources", "https://a")}),
+    ],
+)
+def test_addresses_are_found_wherever_they_are_set(values: dict[str, Any], named: set[tuple[str, str]]) -> None:
+    assert setting_addresses.known_addresses([values]) == named
