@@ -248,7 +248,7 @@ REFUSED = {
             for name in (
                 *("failures", "failures_light", "restart_strategies", "restart_variants", "node_loss", "rack_loss"),
                 *("gpu_flaky", "api_outage", "etcd_slow", "failures_kueue", "failures_fast", "failures_checkpoints"),
-                *("failures_tolerations", "failures_spares"),
+                *("failures_tolerations", "failures_spares", "failures_kueue_versions"),
             )
         ],
         "workload_scale_kind: it creates objects of another kind",
