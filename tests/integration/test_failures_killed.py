@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +27,9 @@ from failing_load import (
     processes_of,
     within_patience,
 )
+from killed_runs import end, give_back
 from load_world import World, world_on
+from playbook import begin, run_dirs
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +131,48 @@ def test_a_kill_while_the_control_plane_fails_leaves_one_that_works(world: World
     assert "kube-controller-manager" in processes_of(cluster)
     assert {row["target"] for row in world.rows("failures", "undone")} == {"kube-apiserver", "kube-controller-manager"}
     assert world.client.list(world.client.kind("batch/v1", "Job"), world.namespace)[0] == []
+
+
+@pytest.mark.long
+def test_a_run_that_is_killed_in_mid_failure_leaves_nothing_broken_after_its_command(
+    world: World, cluster: support.Rehearsal, tmp_path: Path
+) -> None:
+    """On a cluster that the run has not started, with nodes of others: nothing removes what it broke there."""
+    data, artifacts = Path(cluster.info["data_dir"]), tmp_path / "artifacts"
+    kinds = ("node_lost", "node_drained", "gpu_lost", "controller_restarted")
+    own = {
+        "rehearsal_name": data.name,
+        "rehearsal_data_dir": str(data.parent),
+        "rehearsal_components": ["node-failures-fast"],
+        "fake_gpu_nodes": 0,
+        "workload_scale_kind": "Job",
+        "workload_scale_workers": 1,
+        "workload_scale_gpus": 8,  # one on each node
+        "workload_scale_count": 3,
+        "workload_scale_run_seconds": 200,
+        "workload_failures": [
+            {"kind": kind, "at": [BEGIN + number], "duration": 3600} for number, kind in enumerate(kinds)
+        ],
+    }
+    words = ("-e", json.dumps({"preset": "failures", "overrides": own}))
+    process = begin(*words, artifacts=artifacts, log=tmp_path / "log", project="workload_scale")
+    try:
+        deadline = time.monotonic() + 600
+        while injected(artifacts) < len(kinds) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert injected(artifacts) == len(kinds), (tmp_path / "log").read_text()[-6000:]
+    finally:
+        end(process, "kill")
+    assert not nodes_are_whole(world) and "kube-controller-manager" not in processes_of(cluster)
+    (run,) = run_dirs(artifacts)
+    done = give_back(run)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "kube-controller-manager" in processes_of(cluster)
+    assert within_patience(lambda: nodes_are_whole(world)), "a node stayed broken"
+    jobs = world.client.request("GET", "/apis/batch/v1/jobs")["items"]
+    assert [job["metadata"]["name"] for job in jobs] == []
+
+
+def injected(artifacts: Path) -> int:
+    """How many failures the runs below a folder have injected."""
+    return sum(path.read_bytes().count(b'"injected"') for path in artifacts.glob("*/points/*/failures.jsonl"))
