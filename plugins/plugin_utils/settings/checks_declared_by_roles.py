@@ -33,6 +33,9 @@ from .settings_layers import SettingsError
 
 Problem = tuple[str, str]
 
+#: Most known keys that an error lists.
+_MOST_LISTED = 12
+
 
 def read_checks(path: Path) -> list[dict[str, Any]]:
     """Return the checks of a role's meta/checks.yml, none if there is no such file."""
@@ -71,7 +74,10 @@ def _problems_found_by_checks(
             yield from _unfit_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
-            value = "empty" if settings[name] == "" else secret_entries.mask_setting(name, settings[name])
+            value = secret_entries.mask_setting(name, settings[name])
+            if isinstance(value, Mapping):  # without the options that are not set
+                value = {key: entry for key, entry in value.items() if entry is not None}
+            value = "empty" if value == "" else value
             yield name, f"{name} is {value}: {' '.join(entry['because'].split())}"
 
 
@@ -96,14 +102,15 @@ def _unfit_keys(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterat
     """Yield the keys that are unknown, and those with a value that is no number although it has to be one."""
     name, known = entry["setting"], entry["keys"]
     value = settings[name] if known else []
-    elements = value if isinstance(value, list) else [value]
-    for element in elements:
+    elements = [(f"{name}[{place}]", part) for place, part in enumerate(value)] if isinstance(value, list) else []
+    for where, element in elements or [(name, value)]:
         for key in element:
             if key not in known:
                 kind, of, owner = entry["what"].partition(" of ")
-                yield name, f"{name}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}"
+                every = f"; keys: {', '.join(map(str, known))}" if len(known) <= _MOST_LISTED else ""
+                yield name, f"{where}: unknown {kind} '{key}'{of}{owner}{suggest_similar_name(key, known)}{every}"
             elif key in entry.get("numbers", ()) and element[key] is not None and not _is_number(element[key]):
-                yield name, f"{name}: {key} is '{element[key]}', it must be a number"
+                yield name, f"{where}: {key} is '{element[key]}', it must be a number"
 
 
 def _is_number(value: Any) -> bool:

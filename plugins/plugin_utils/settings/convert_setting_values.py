@@ -35,6 +35,9 @@ _ARTICLE = {
     "raw": "any value",
 }
 
+#: How a description names the unit of a number.
+_UNIT = re.compile(r"\bin (seconds|minutes|hours|days|bytes|MiB|GiB)\b", re.IGNORECASE)
+
 #: Types whose values are valid as they are, unless the setting has choices.
 _PLAIN: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 
@@ -86,7 +89,10 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
         valid, errors = result.validated_parameters.get(setting.name), result.error_messages
     if not errors:
         if setting.type in ("int", "float") and (wanted := _wanted_range(setting, valid)):
-            raise SettingsError(f"{source}: {setting.name} is {_shown(valid)}, and it must be {wanted}", at, source)
+            unit = f" {unit}" if (unit := _unit_of(setting.spec)) else ""
+            raise SettingsError(
+                f"{source}: {setting.name} is {_shown(valid)}{unit}, and it must be {wanted}{unit}", at, source
+            )
         return absolute_paths(valid) if setting.is_path else valid
     choices = spec.get("choices")
     if choices and not isinstance(value, (list, dict)) and value not in choices:
@@ -121,15 +127,15 @@ def _first_wrong_part(where: str, spec: Mapping[str, Any], value: Any) -> str:
                 return f"{where}: unknown key '{key}'{suggest_similar_name(key, options)}; keys: {', '.join(options)}"
         parts = [(f"{where}.{key}", options[key], part) for key, part in value.items() if options]
     else:
-        return _wrong_type_or_choice(where, kind, spec.get("choices"), value)
+        return _wrong_type_or_choice(where, kind, spec.get("choices"), value, _unit_of(spec))
     return next(filter(None, (_first_wrong_part(*part) for part in parts)), "")
 
 
-def _wrong_type_or_choice(where: str, kind: str, choices: Sequence[Any] | None, value: Any) -> str:
+def _wrong_type_or_choice(where: str, kind: str, choices: Sequence[Any] | None, value: Any, unit: str) -> str:
     from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
     if ArgumentSpecValidator({where: {"type": kind}}).validate({where: value}).error_messages:
-        return f"{where} is {_ARTICLE.get(kind, kind)}, and {_shown(value)} is not"
+        return f"{where} is {_number_of_unit(kind, unit)}, and {_shown(value)} is not"
     if choices and value not in choices:
         text = ", ".join(str(choice) for choice in choices)
         return f"{where} can't be '{value}'{suggest_similar_name(str(value), choices)}; it is one of {text}"
@@ -174,7 +180,22 @@ def _shown(value: Any) -> str:
 
 
 def _not_a(setting: Setting, value: Any, source: str) -> str:
-    return f"{source}: {setting.name} is {_ARTICLE.get(setting.type, setting.type)}, and {_shown(value)} is not"
+    kind = _number_of_unit(setting.type, _unit_of(setting.spec))
+    return f"{source}: {setting.name} is {kind}, and {_shown(value)} is not"
+
+
+def _unit_of(spec: Mapping[str, Any]) -> str:
+    """Return the unit of a number, as its description names it: `in seconds`; empty if it names none."""
+    words = spec.get("description") or ""
+    text = " ".join(words) if isinstance(words, list) else str(words)
+    named = _UNIT.search(text)
+    return named.group(1) if named else ""
+
+
+def _number_of_unit(kind: str, unit: str) -> str:
+    """Return what a value of this type is, with the unit of a number."""
+    article = _ARTICLE.get(kind, kind)
+    return f"{article} of {unit}" if unit and kind in ("int", "float") else article
 
 
 #: Words that a setting accepts instead of a path.

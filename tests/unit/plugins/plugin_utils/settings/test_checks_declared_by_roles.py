@@ -39,13 +39,13 @@ def test_permitted_settings_pass(check: dict[str, Any], tmp_path: Path) -> None:
 
 def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     found = problem(tmp_path, [KEYS], colours={"red": 1, "gren": 2})
-    assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?)")
+    assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?); keys: red, green")
     assert problem(tmp_path, [{**KEYS, "keys": []}], colours={"gren": 2}) is None, "without names any is permitted"
 
 
 def test_an_unknown_key_of_an_element_is_named_with_the_nearest(tmp_path: Path) -> None:
     found = problem(tmp_path, [KEYS], colours=[{"red": 1}, {"gren": 2}])
-    assert found == ("colours", "colours: unknown colour 'gren' of sea (did you mean 'green'?)")
+    assert found == ("colours", "colours[1]: unknown colour 'gren' of sea (did you mean 'green'?); keys: red, green")
     assert problem(tmp_path, [KEYS], colours=[{"red": 1}, {"green": 2}]) is None
 
 
@@ -67,7 +67,10 @@ QUEUES: dict[str, Any] = {
         ({"scheduler_queues": [{"name": "a", "within": "c"}]}, "within names a queue"),
         ({"scheduler_jobs": [{"name": "gang", "queue": "c"}]}, "queue is the name of one of scheduler_queues"),
         ({"scheduler_jobs": [{"name": "gang", "priority": "c"}]}, "priority is the name of one of"),
-        ({"scheduler_jobs": [{"name": "gang", "pods": "four"}]}, "pods is 'four', it must be a number"),
+        (
+            {"scheduler_jobs": [{"name": "gang", "pods": "four"}]},
+            "scheduler_jobs[0]: pods is 'four', it must be a number",
+        ),
         ({"scheduler_jobs": [{"name": "gang", "gpus": True}]}, "gpus is 'True', it must be a number"),
         ({"scheduler_queues": [{"name": "a", "weight": [1]}]}, "weight is '[1]', it must be a number"),
         ({"scheduler_priorities": [{"name": "high", "value": "nan"}]}, "value is 'nan', it must be a number"),
@@ -94,9 +97,19 @@ def test_an_objective_without_a_share_is_permitted(tmp_path: Path) -> None:
 def test_an_objective_in_milliseconds_is_refused(limit: str, tmp_path: Path) -> None:
     checks = checks_declared_by_roles.read_checks(ROOT / "roles" / "serving" / "meta" / "checks.yml")
     checks = [check for check in checks if check.get("setting") == "serving_slo"]
-    found = problem(tmp_path, checks, serving_slo={limit: 100.0})
+    found = problem(tmp_path, checks, serving_slo={limit: 100.0, "total": None}, serving_timeout=120)
     assert found and "in seconds, so 200 ms are 0.2" in found[1]
-    assert problem(tmp_path, checks, serving_slo={limit: 5.0}) is None
+    assert found and "None" not in found[1], "options that are not set are left out"
+    assert problem(tmp_path, checks, serving_slo={limit: 5.0}, serving_timeout=120) is None
+
+
+@pytest.mark.parametrize("slo", [{"total": 5000}, {"ttft": 0}, {"total": -1}, {"ttft": 0.2, "share": 0}])
+def test_an_objective_that_nothing_or_everything_keeps_is_refused(slo: dict[str, float], tmp_path: Path) -> None:
+    checks = checks_declared_by_roles.read_checks(ROOT / "roles" / "serving" / "meta" / "checks.yml")
+    checks = [check for check in checks if check.get("setting") == "serving_slo"]
+    found = problem(tmp_path, checks, serving_slo=slo, serving_timeout=120)
+    assert found and found[0] == "serving_slo"
+    assert problem(tmp_path, checks, serving_slo={"total": 120, "share": 1}, serving_timeout=120) is None
 
 
 def test_a_missing_checkout_is_named_by_its_own_setting(tmp_path: Path) -> None:

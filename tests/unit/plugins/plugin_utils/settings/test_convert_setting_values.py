@@ -21,6 +21,7 @@ def setting(**spec: Any) -> Setting:
 
 
 OBJECTIVE = setting(type="dict", options=LIMITS)
+PATIENCE = Setting("mine", "role", {"type": "float", "description": ["A time, in seconds."]}, (1, 60))
 MODELS = setting(
     type="list", elements="dict", options={"name": {"type": "str", "required": True}, "slo": OBJECTIVE.spec}
 )
@@ -35,6 +36,13 @@ MODELS = setting(
         (MODELS, [{"name": "a"}, "b"], '-e: mine[1] is a dictionary, and "b" is not'),
         (MODELS, [{"name": "a", "weigth": 1}], "-e: mine[0]: unknown key 'weigth'; keys: name, slo"),
         (MODELS, [{"name": "a", "slo": {"ttft": []}}], "-e: mine[0].slo.ttft is a number, and [] is not"),
+        (PATIENCE, "200ms", '-e: mine is a number of seconds, and "200ms" is not'),
+        (PATIENCE, 90000.5, "-e: mine is 90000.5 seconds, and it must be 1 to 60 seconds"),
+        (
+            setting(type="dict", options={"ttft": PATIENCE.spec}),
+            {"ttft": "0,2"},
+            '-e: mine.ttft is a number of seconds, and "0,2" is not',
+        ),
         (MODELS, [{}], "-e: mine: missing required arguments: name found in mine"),
         (setting(type="list", elements="int"), [1, "two"], '-e: mine[1] is a whole number, and "two" is not'),
     ],
