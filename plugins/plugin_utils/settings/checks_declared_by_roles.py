@@ -9,6 +9,7 @@ an error is about:
 - ``keys``, ``what``: each key of the setting, or of its elements, must be one of ``keys`` (any, if there are none).
   ``numbers``: those of them whose values are numbers
 - ``one_of``: what the setting may be
+- ``distributions``: place in the setting -> a distribution of random numbers, each of which must be valid
 - ``node_levels``: levels of the topology of simulated nodes, which must fit into each other
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
 - ``requests``: options of module inference_load, which must be valid
@@ -25,6 +26,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_node_pool
 
 from . import load_setting_checks, secret_entries
@@ -63,6 +65,9 @@ def _problems_found_by_checks(
         elif "node_levels" in entry:
             levels, unknown = render(entry["node_levels"], settings)
             yield from () if unknown else _levels_that_do_not_fit(entry["setting"], levels)
+        elif "distributions" in entry:
+            specs, unknown = render(entry["distributions"], settings)
+            yield from () if unknown else _invalid_distributions(entry["setting"], specs)
         elif "one_of" in entry:
             name, known = entry["setting"], render(entry["one_of"], settings)[0]
             if settings[name] not in known:
@@ -88,6 +93,14 @@ def _levels_that_do_not_fit(name: str, levels: Sequence[Mapping[str, Any]]) -> I
         )
     except InputError as error:
         yield name, str(error)
+
+
+def _invalid_distributions(name: str, specs: Mapping[str, Any]) -> Iterator[Problem]:
+    for place, spec in specs.items():
+        try:
+            random_draws.draw_number_for_workload(0, spec)
+        except InputError as error:
+            yield name, f"{place}: {error}"
 
 
 def _none_holds(conditions: Sequence[str], settings: Mapping[str, Any], render: Render) -> bool:

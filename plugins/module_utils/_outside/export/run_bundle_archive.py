@@ -44,9 +44,12 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
     if not target.name.endswith(SUFFIX):
         raise InputError(f"{target}: a bundle is a {SUFFIX} file")
     _check_target(target, "name another file, or remove it")
+    not_a_run = InputError(f"{run_dir} has no readable run.yml, so it is not the directory of a run")
+    if not (Path(run_dir) / "run.yml").is_file():  # before all files of a folder that may be large are searched
+        raise not_a_run
     run, (verdict, _status, _why) = check_run_exportable(run_dir, secrets, kubeconfigs, "label")
     if not run.record:
-        raise InputError(f"{run.top} has no readable run.yml, so it is not the directory of a run")
+        raise not_a_run
     settings = _settings_that_were_set(run)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as scratch:
         top = Path(scratch)

@@ -434,3 +434,26 @@ def test_a_kind_that_is_not_restarted_as_a_whole_has_no_number_of_restarts() -> 
     }
     found = checks_declared_by_roles.first_refused_setting(asked, values, render)
     assert found and "nothing is restarted as a whole" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"scheduler_run_time": {"type": "normal", "mean": 5}}, "scheduler_run_time: unknown distribution 'normal'"),
+        ({"scheduler_run_time": {"type": "fixed"}}, "scheduler_run_time: distribution 'fixed' needs 'mean'"),
+        ({"scheduler_run_time": 5}, "'5' is not a distribution"),
+        (
+            {"scheduler_jobs": [{"name": "a"}, {"name": "b", "run_time": {"type": "uniform", "low": 3, "hihg": 4}}]},
+            "scheduler_jobs: run_time of b: a distribution has no 'hihg' (did you mean 'high'?)",
+        ),
+    ],
+)
+def test_a_distribution_that_can_not_be_drawn_from_is_refused_before_the_run(
+    settings: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    checks = checks_declared_by_roles.read_checks(ROOT / "roles" / "scheduler" / "meta" / "checks.yml")
+    checks = [check for check in checks if "distributions" in check]
+    valid = {"scheduler_run_time": {"type": "exponential", "mean": 5}, "scheduler_jobs": [{"name": "gang"}]}
+    assert problem(tmp_path, checks, **valid) is None
+    refused = problem(tmp_path, checks, **{**valid, **settings})
+    assert refused and refused[0] in settings and reason in refused[1]

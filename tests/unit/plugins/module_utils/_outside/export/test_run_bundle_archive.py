@@ -309,3 +309,11 @@ def test_a_replotted_run_takes_no_file_along(run_dir: Path) -> None:
     record = files.read_yaml(run_dir / "run.yml")
     files.write_yaml(run_dir / "run.yml", {**record, "replot": True})
     assert not any("bundle_files" in name for name in members(pack(run_dir)))
+
+
+def test_a_folder_that_is_no_run_is_refused_before_its_files_are_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes").write_text("a secret: opaque-of-a-test\n")
+    with pytest.raises(InputError, match=f"^{folder} has no readable run.yml, so it is not the directory of a run"):
+        pack(folder, some_token="opaque-of-a-test")
