@@ -92,14 +92,14 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Record a run that was opened or closed, and the directory of a role call."""
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         self._watch.note(outcome.task.action, outcome.result)
         if outcome.task.action == "perfscale.seatrial.step_directory":
             self._calls.opened(outcome.task._role, str(outcome.result.get("path")))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Record a run that was closed as failed, and the failure of a role call."""
-        outcome = ansible_core.task_outcome(result)
+        outcome = ansible_core.task_and_result_of_callback(result)
         self._watch.note(outcome.task.action, outcome.result)
         if not ignore_errors:
             found = outcome.result
