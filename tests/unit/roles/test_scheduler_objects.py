@@ -127,7 +127,7 @@ def test_what_manager_and_workers_can_not_share_is_refused(settings: dict[str, A
     usual = LOADER.load_from_file(str(ROLE / "defaults" / "main.yml"))
     usual |= {"cluster_provider": "rehearsal", "rehearsal_name": "mine", "fake_gpu_devices": False}
     usual |= {"fake_gpu_topology": [], "fake_gpu_labels": {}, "rehearsal_sources": {}, "rehearsal_components": []}
-    usual |= {"cluster_workers": 2, "scheduler_mode": "multikueue", "scheduler_checkout": "x"}
+    usual |= {"cluster_workers": 2, "scheduler_mode": "multikueue", "scheduler_checkout": str(ROLE)}
     usual["scheduler_queues"] = [{"name": "a", "flavors": [{"name": "f"}]}]
     assert checks_declared_by_roles.first_refused_setting(checks, usual, render) is None
     problem = checks_declared_by_roles.first_refused_setting(checks, {**usual, **settings}, render)
