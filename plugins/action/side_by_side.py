@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.parallel_module_calls import (
-    SideBySideAction,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.parallel_module_calls import SideBySideAction
 
 
 class ActionModule(SideBySideAction):

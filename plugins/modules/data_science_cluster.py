@@ -128,7 +128,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai.data_science_cluster import (
     DataScienceSpec,
-    ensure_cluster_state,
+    ensure_data_science_cluster_state,
 )
 
 
@@ -160,7 +160,7 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rhoai")
         with Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client, step.timed("cluster", "rhoai"):
-            return ensure_cluster_state(client, wanted, params["state"], step, say, module.check_mode)
+            return ensure_data_science_cluster_state(client, wanted, params["state"], step, say, module.check_mode)
 
     ansible_module.run_module_work(module, work)
 

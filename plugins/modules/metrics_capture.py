@@ -112,18 +112,17 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
-    capture_metrics,
+    capture_prometheus_metrics,
     metrics_dump,
-    prometheus,
 )
 
 
-def server_of(params: dict[str, Any]) -> AbstractContextManager[prometheus.PrometheusServer]:
+def server_of(params: dict[str, Any]) -> AbstractContextManager[capture_prometheus_metrics.PrometheusServer]:
     """Return the server to query while a context is open. Raises InputError, AccessError."""
     if params["from_dump"]:
         return metrics_dump.run_prometheus_on_dump(params["run_dir"], params["program"] or "")
     return nullcontext(
-        prometheus.find_prometheus_server(
+        capture_prometheus_metrics.find_prometheus_server(
             params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"]
         )
     )
@@ -150,7 +149,7 @@ def main() -> None:
     def capture(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         with step.timed("results", "metrics"), server_of(params) as server:
-            result = capture_metrics.capture_metrics_of_points(
+            result = capture_prometheus_metrics.capture_metrics_of_points(
                 params["run_dir"],
                 server,
                 params["queries"],

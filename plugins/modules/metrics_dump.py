@@ -108,7 +108,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump, prometheus
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
+    capture_prometheus_metrics,
+    metrics_dump,
+)
 
 
 def main() -> None:
@@ -132,7 +135,7 @@ def main() -> None:
         with step.timed("results", "metrics dump"):
             result = metrics_dump.write_metrics_dump(
                 params["run_dir"],
-                prometheus.find_prometheus_server(
+                capture_prometheus_metrics.find_prometheus_server(
                     params["url"], params["token"], params["ca_file"], params["kubeconfig"], params["context"]
                 ),
                 params["limit_bytes"],

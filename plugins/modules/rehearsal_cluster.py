@@ -226,7 +226,7 @@ def main() -> None:
         say = step.reporter(params["progress_file"], "rehearsal")
         options = RehearsalOptions.of({**params, "started": processes.start_time_of_process(os.getpid())})
         with step.timed("cluster", f"rehearsal {params['state']}"):
-            return cluster_lifecycle.set_cluster_state(options, params["state"], say, module.check_mode)
+            return cluster_lifecycle.set_instance_state(options, params["state"], say, module.check_mode)
 
     ansible_module.run_module_work(module, work)
 

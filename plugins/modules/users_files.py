@@ -125,7 +125,7 @@ def main() -> None:
 
 def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
-    dest, recorded = Path(params["dest"]), user_uploads.recorded_users(Path(params["dest"]))
+    dest, recorded = Path(params["dest"]), user_uploads.number_of_recorded_uploads(Path(params["dest"]))
     count = recorded if params["state"] == "absent" else params["count"]
     if count is None:
         return {"changed": False}

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     failure_recoveries,
     timeline_builder,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.kueue_recovery_stages import OF_QUEUE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.recovery_stages import OF_QUEUE
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 from failing_load import BEGIN, JOB, add_nodes, load, windows
 from load_world import world_on

@@ -34,17 +34,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_si
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
-    capture_metrics,
+    capture_prometheus_metrics,
     metrics_dump,
     metrics_file,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
-    prometheus as prometheus_requests,
+    capture_prometheus_metrics as prometheus_requests,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     user_workload_monitoring as monitoring,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.prometheus import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.capture_prometheus_metrics import (
     PrometheusServer,
     openshift_thanos_querier,
 )
@@ -148,7 +148,7 @@ QUERIES = str(ROLES / "metrics" / "files" / "control_plane.yml")
 
 def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> None:
     lists = sorted(str(path) for path in (ROLES / "metrics" / "files").glob("*.yml"))
-    result = capture_metrics.capture_metrics_of_points(
+    result = capture_prometheus_metrics.capture_metrics_of_points(
         str(run), PrometheusServer(address), lists, step=1.0, look_back=5.0
     )
     assert result["warnings"] == [], "a query that the server refuses would be named here"
@@ -165,7 +165,9 @@ def test_the_shipped_queries_find_the_api_server(address: str, run: Path) -> Non
 
 
 def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_prometheus_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0
+    )
     mine = tmp_path / "kpis.yml"
     kpi = {"name": "memory", "unit": "bytes", "direction": "lower", "help": "Most memory of the API server."}
     kpi["source"] = {"function": "metric", "name": "apiserver_memory", "statistic": "max"}
@@ -182,7 +184,7 @@ def test_kpis_and_a_plot_are_made_from_them_without_the_server(address: str, run
 
 def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path) -> None:
     queries = str(ROLES / "metrics" / "files" / "pods.yml")
-    result = capture_metrics.capture_metrics_of_points(
+    result = capture_prometheus_metrics.capture_metrics_of_points(
         str(run), PrometheusServer(address), [queries], step=1.0, look_back=5.0
     )
     assert result["warnings"] == []
@@ -199,7 +201,7 @@ def test_cpu_and_memory_are_those_of_the_pods_of_the_run(address: str, run: Path
 def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "queries.yml"
     files.write_yaml(mine, [{"name": "wrong", "query": "sum(", "unit": ""}, {"name": "up", "query": "up", "unit": ""}])
-    result = capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [str(mine)])
+    result = capture_prometheus_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [str(mine)])
     assert "metric wrong:" in result["warnings"][0] and "parse error" in result["warnings"][0]
     found = metrics_file.read_metrics_jsonl(run / "points" / "000" / metrics_file.FILE)
     assert found["wrong"].error and found["up"].series
@@ -208,15 +210,20 @@ def test_a_wrong_query_is_a_warning_and_the_others_are_captured(address: str, ru
 def test_tls_is_verified_and_a_server_that_is_not_there_is_told(address: str, run: Path, tmp_path: Path) -> None:
     with servers.tls(tmp_path, address) as (secure, authority):
         with pytest.raises(AccessError, match="certificate verify failed"):
-            capture_metrics.capture_metrics_of_points(
+            capture_prometheus_metrics.capture_metrics_of_points(
                 str(run), PrometheusServer(secure, "token-of-some-length"), [QUERIES]
             )
         trusted = PrometheusServer(secure, "token-of-some-length", authority.read_text())
         assert (
-            capture_metrics.capture_metrics_of_points(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+            capture_prometheus_metrics.capture_metrics_of_points(str(run), trusted, [QUERIES], 1.0, 5.0)["points"][0][
+                "series"
+            ]
+            > 3
         )
     with pytest.raises(AccessError, match="Connection refused"):
-        capture_metrics.capture_metrics_of_points(str(run), PrometheusServer("http://127.0.0.1:9"), [QUERIES])
+        capture_prometheus_metrics.capture_metrics_of_points(
+            str(run), PrometheusServer("http://127.0.0.1:9"), [QUERIES]
+        )
 
 
 #: As much of OpenShift's Route as the look-up reads; a stand-in, since the definition itself can't be had here.
@@ -273,7 +280,10 @@ def test_on_openshift_the_route_to_thanos_is_found_with_token_and_authority(
             found = openshift_thanos_querier(other)
         assert (found.url, found.token, found.authority) == (secure, token, authority.read_text())
         assert (
-            capture_metrics.capture_metrics_of_points(str(run), found, [QUERIES], 1.0, 5.0)["points"][0]["series"] > 3
+            capture_prometheus_metrics.capture_metrics_of_points(str(run), found, [QUERIES], 1.0, 5.0)["points"][0][
+                "series"
+            ]
+            > 3
         )
         with pytest.raises(AccessError, match="has no token"):
             openshift_thanos_querier(client)
@@ -395,7 +405,9 @@ def captured(run: Path) -> dict[str, metrics_file.CapturedMetric]:
 
 
 def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_prometheus_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0
+    )
     asked = {name: one.series for name, one in captured(run).items()}
     result = dumped(address, run)
     assert result["warnings"] == [] and result["left_out"] == [] and result["metrics"] > 100
@@ -403,7 +415,7 @@ def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path
     (run / "points" / "000" / metrics_file.FILE).unlink()
     with metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)) as server:
         assert server.url.startswith("http://127.0.0.1:")
-        again = capture_metrics.capture_metrics_of_points(
+        again = capture_prometheus_metrics.capture_metrics_of_points(
             str(run), server, [QUERIES], step=1.0, look_back=5.0, keep=True
         )
     assert again["warnings"] == []
@@ -416,20 +428,24 @@ def test_figures_from_the_dump_equal_those_of_the_server(address: str, run: Path
             found = here[tuple(sorted(one.labels.items()))]
             assert {moment: found[moment] for moment in one.moments} == dict(zip(one.moments, one.values, strict=True))
     with pytest.raises(AccessError):
-        capture_metrics.capture_metrics_of_points(str(run), server, [QUERIES])
+        capture_prometheus_metrics.capture_metrics_of_points(str(run), server, [QUERIES])
     assert not list(run.glob(".metrics*")), "the database is removed"
 
 
 def test_a_metric_that_was_not_captured_comes_from_the_dump_and_others_are_kept(
     address: str, run: Path, tmp_path: Path
 ) -> None:
-    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=2.0, look_back=5.0)
+    capture_prometheus_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), [QUERIES], step=2.0, look_back=5.0
+    )
     before = captured(run)
     dumped(address, run, matchers=['__name__=~"go_.*"'])
     mine = tmp_path / "queries.yml"
     files.write_yaml(mine, [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
     with metrics_dump.run_prometheus_on_dump(str(run), str(PROGRAM)) as server:
-        capture_metrics.capture_metrics_of_points(str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True)
+        capture_prometheus_metrics.capture_metrics_of_points(
+            str(run), server, [QUERIES, str(mine)], look_back=5.0, keep=True
+        )
     after = captured(run)
     assert {name: after[name] for name in before} == before
     assert after["goroutines"].series[0].values[0] > 1 and after["goroutines"].step == 2.0
@@ -473,7 +489,9 @@ def test_a_dump_that_was_changed_is_refused(address: str, run: Path) -> None:
 
 
 def test_a_replot_adds_a_figure_that_nobody_asked_for_at_the_time(address: str, run: Path, tmp_path: Path) -> None:
-    capture_metrics.capture_metrics_of_points(str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0)
+    capture_prometheus_metrics.capture_metrics_of_points(
+        str(run), PrometheusServer(address), [QUERIES], step=1.0, look_back=5.0
+    )
     dumped(address, run, matchers=['__name__="go_goroutines"'])
     files.write_yaml(tmp_path / "more.yml", [{"name": "goroutines", "query": "go_goroutines", "unit": ""}])
     kpi = {"name": "goroutines", "unit": "", "direction": "lower", "help": "Most goroutines."}

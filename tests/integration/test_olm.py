@@ -340,12 +340,12 @@ def test_a_blocking_finalizer_is_named_and_removed_only_on_request(
 def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and_reverted(client: Client) -> None:
     def ask(state: str, **more: Any) -> dict[str, Any]:
         order = data_science_cluster.DataScienceSpec("run-0001", timeout=60, **more)
-        return data_science_cluster.ensure_cluster_state(client, order, state, StepDirectory(None), print)
+        return data_science_cluster.ensure_data_science_cluster_state(client, order, state, StepDirectory(None), print)
 
     theirs_too = {"package": "rhods-operator", "namespace": "colleague-rhoai", "watches": "all", "creates": CREATED}
     put(client, theirs_too, run="colleague")
     theirs = data_science_cluster.DataScienceSpec("colleague", name="theirs", components=["dashboard"], timeout=90)
-    data_science_cluster.ensure_cluster_state(client, theirs, "present", StepDirectory(None), print)
+    data_science_cluster.ensure_data_science_cluster_state(client, theirs, "present", StepDirectory(None), print)
     before = snapshot.settled(client)
     try:
         with pytest.raises(InputError, match=r"has no 'kserv' \(did you mean 'kserve'\?\)"):
@@ -365,7 +365,7 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         assert given_back["changed"] and len(given_back["kept"]) == 2
         assert snapshot.left(client, before) == []
     finally:
-        data_science_cluster.ensure_cluster_state(client, theirs, "absent", StepDirectory(None), print)
+        data_science_cluster.ensure_data_science_cluster_state(client, theirs, "absent", StepDirectory(None), print)
         take_away(client, run="colleague")
 
 
@@ -405,14 +405,14 @@ def test_open_data_hub_is_installed_from_a_private_catalog_image(
         monitoring_namespace="opendatahub",
         timeout=90,
     )
-    found = data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)
+    found = data_science_cluster.ensure_data_science_cluster_state(client, order, "present", StepDirectory(None), print)
     assert found["components"] == ["kserve"]
-    assert not data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)[
-        "changed"
-    ]
+    assert not data_science_cluster.ensure_data_science_cluster_state(
+        client, order, "present", StepDirectory(None), print
+    )["changed"]
     (initialisation,) = client.list(client.kind("dscinitialization.opendatahub.io/v1", "DSCInitialization"))[0]
     assert initialisation["spec"]["serviceMesh"]["managementState"] == "Managed"
-    data_science_cluster.ensure_cluster_state(client, order, "absent", StepDirectory(None), print)
+    data_science_cluster.ensure_data_science_cluster_state(client, order, "absent", StepDirectory(None), print)
     take_away(client, namespaces=["opendatahub"])
 
 

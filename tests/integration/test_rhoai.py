@@ -70,13 +70,13 @@ def ensure(
     wanted = data_science_cluster.DataScienceSpec(
         RUN, api_version=release["api_version"], components=release["components"], timeout=timeout
     )
-    return data_science_cluster.ensure_cluster_state(client, wanted, state, StepDirectory(None), print)
+    return data_science_cluster.ensure_data_science_cluster_state(client, wanted, state, StepDirectory(None), print)
 
 
 def take_away(client: Client, kept: Sequence[str] = ()) -> None:
     """Remove everything but the operators that are kept for the objects of others."""
     wanted = data_science_cluster.DataScienceSpec(RUN, timeout=90)
-    data_science_cluster.ensure_cluster_state(client, wanted, "absent", StepDirectory(None), print)
+    data_science_cluster.ensure_data_science_cluster_state(client, wanted, "absent", StepDirectory(None), print)
     gone = operator_removal.remove_operators(client, operator_removal.RemovalSpec(RUN, crds=True, timeout=120), print)
     operators_kept = [note.partition(":")[0] for note in gone["kept"] if note.startswith("Subscription")]
     assert sorted(operators_kept) == [f"Subscription {name}" for name in kept]

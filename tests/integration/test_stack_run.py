@@ -88,7 +88,7 @@ def test_a_colleagues_things_are_as_before(info: dict[str, Any], client: Client,
     order = data_science_cluster.DataScienceSpec(
         COLLEAGUE, name="theirs", components=["dashboard", "trainingoperator"], timeout=120
     )
-    data_science_cluster.ensure_cluster_state(client, order, "present", StepDirectory(None), print)
+    data_science_cluster.ensure_data_science_cluster_state(client, order, "present", StepDirectory(None), print)
     # Where the run's own things would lie.
     for manifest in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-gpu-operator"}},

@@ -104,7 +104,7 @@ class RunCleanup:
         with ThreadPool(_PARALLEL) as pool:
             lists = list(pool.map(lambda kind: self._list(kind, namespace, self.selector), kinds))
         return [
-            deletion_order.labelled_object(kind, item)
+            deletion_order.metadata_for_deletion(kind, item)
             for kind, items in zip(kinds, lists, strict=True)
             for item in items
         ]
@@ -238,7 +238,7 @@ class RunCleanup:
             with ThreadPool(_PARALLEL) as pool:
                 lists = list(pool.map(lambda at: self._list(at[0], at[1], ""), todo))
             objects_by_kind = [
-                [deletion_order.labelled_object(at[0], item) for item in items]
+                [deletion_order.metadata_for_deletion(at[0], item) for item in items]
                 for at, items in zip(todo, lists, strict=True)
             ]
             held = [

@@ -64,7 +64,7 @@ class LabelledObject:
         return f"{self.kind.kind} {place}{held}"
 
 
-def labelled_object(kind: ServedKind, item: dict[str, Any]) -> LabelledObject:
+def metadata_for_deletion(kind: ServedKind, item: dict[str, Any]) -> LabelledObject:
     """Read an object's metadata."""
     meta = item["metadata"]
     return LabelledObject(

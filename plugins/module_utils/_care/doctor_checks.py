@@ -105,7 +105,7 @@ def run_cluster_checks(client: Client, spec: ExaminationSpec) -> dict[str, Any]:
         "checks": findings.checks,
         "missing": findings.missing,
         "estimates": [vars(estimate) for estimate in estimates],
-        "rbac": rbac.rbac_manifests(needed, rbac.name_for_subject(spec.subject), spec.subject),
+        "rbac": rbac.rbac_manifests(needed, rbac.rbac_object_name_for_user(spec.subject), spec.subject),
     }
 
 
@@ -127,7 +127,7 @@ def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
         "checks": findings.checks,
         "missing": findings.missing,
         "estimates": [vars(estimate) for estimate in estimates],
-        "rbac": rbac.rbac_manifests(needed, rbac.name_for_subject(spec.subject), spec.subject),
+        "rbac": rbac.rbac_manifests(needed, rbac.rbac_object_name_for_user(spec.subject), spec.subject),
     }
 
 

@@ -176,7 +176,7 @@ def _resume_stopped_servers(client: Client, spec: CleanupSpec, say: Callable[[st
         return
     for path in sorted(Path(spec.run_dir).glob(f"points/*/{failure_ledger.FILE}")):
         with suppress(SeatrialError):  # _undo_failures reports it
-            failure_ledger.give_back(client, path.parent, say, STOPPED_SERVERS)
+            failure_ledger.undo_open_failures(client, path.parent, say, STOPPED_SERVERS)
 
 
 def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]) -> tuple[int, SeatrialError | None]:
@@ -197,7 +197,7 @@ def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]
             if spec.dry and mine:
                 say(f"would undo {formats.format_list(mine)}, which the load of point {path.parent.name} had left")
             elif mine and not spec.verify:
-                undone += failure_ledger.give_back(client, path.parent, say)
+                undone += failure_ledger.undo_open_failures(client, path.parent, say)
         except SeatrialError as error:
             first = first or error
     for server, number in sorted(others.items()):

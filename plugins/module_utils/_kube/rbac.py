@@ -108,7 +108,7 @@ def _is_right_granted(client: Client, right: RbacPermission) -> bool:
     return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
 
 
-def name_for_subject(subject: str) -> str:
+def rbac_object_name_for_user(subject: str) -> str:
     """Return the name of the roles and bindings of one user: those of two users must not replace each other."""
     return f"seatrial-run:{subject.replace('/', '-').replace('%', '-')}" if subject else "seatrial-run"
 

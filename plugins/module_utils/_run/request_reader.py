@@ -131,13 +131,13 @@ def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:
         return []
 
 
-def read_deployment(folder: Path) -> dict[str, Any]:
+def read_deployment_of_servers(folder: Path) -> dict[str, Any]:
     """Return deployment.json, empty if the run did not deploy the servers. Raises DataError."""
     path = folder / DEPLOYMENT_FILE
     return dict(files.read_json(path)) if path.is_file() else {}
 
 
-def read_scale(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
+def read_changes_of_replicas(folder: Path, read: InferenceRequests) -> list[dict[str, Any]]:
     """Return the changes in scale.jsonl on the clock of the requests, empty if the servers were not watched.
 
     What the first look of a session found has ``since`` None: it was there before. Looks that failed are among the

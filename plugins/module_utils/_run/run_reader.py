@@ -43,7 +43,7 @@ def split_attempt_name(name: str) -> tuple[str, int]:
     return of, int(number) if number.isdecimal() else 1
 
 
-def point_of_attempt(name: object) -> str:
+def point_of_attempt_folder(name: object) -> str:
     """Return the point of a folder name."""
     return split_attempt_name(str(name))[0]
 
@@ -89,7 +89,7 @@ class Point:
     @property
     def of(self) -> str:
         """The point of the matrix that this is an attempt at: ``003`` for folder ``003-2``."""
-        return point_of_attempt(self.number)
+        return point_of_attempt_folder(self.number)
 
     @property
     def attempt(self) -> int:

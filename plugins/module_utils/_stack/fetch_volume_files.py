@@ -74,7 +74,7 @@ class FetchSpec:
         """Return the job that prints the pieces from ``first`` on."""
         return VolumeJob(
             f"files of claim {self.claim}",
-            volume_job.object_name("files", self.claim, self.run_id),
+            volume_job.name_of_job_objects("files", self.claim, self.run_id),
             self.namespace,
             self.claim,
             self.run_id,

@@ -216,7 +216,7 @@ class DownloadSpec:
         }
         return VolumeJob(
             f"download to claim {self.claim}",
-            volume_job.object_name("storage", self.claim, self.run_id),
+            volume_job.name_of_job_objects("storage", self.claim, self.run_id),
             self.namespace,
             self.claim,
             self.run_id,

@@ -66,7 +66,7 @@ class VolumeJob:
     cpu: str = "500m"
 
 
-def object_name(beginning: str, claim: str, run_id: str) -> str:
+def name_of_job_objects(beginning: str, claim: str, run_id: str) -> str:
     """Return the name of the objects of a job."""
     return f"{beginning}-{claim}-{run_id}"[:63].rstrip("-.")
 

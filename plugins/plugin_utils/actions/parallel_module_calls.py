@@ -214,7 +214,7 @@ def outcome_summary(outcomes: Mapping[str, MemberOutcome]) -> str:
     return "\n".join(lines)
 
 
-def task_result(outcomes: Mapping[str, MemberOutcome], step: StepDirectory) -> dict[str, Any]:
+def combine_member_results(outcomes: Mapping[str, MemberOutcome], step: StepDirectory) -> dict[str, Any]:
     """Return the result of the task, which failed if a member did; write it to the log of ``step``."""
     text = outcome_summary(outcomes)
     for line in text.splitlines():
@@ -264,7 +264,7 @@ class SideBySideAction(InPlaceAction):
         for member in members:
             if outcomes[member.name].state != PASSED:
                 _write_failure_file(member, outcomes[member.name].message)
-        return task_result(outcomes, step)
+        return combine_member_results(outcomes, step)
 
     def _call(self, member: ParallelCall, progress: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the module of a member. This process is a fork: what it changes is its own."""

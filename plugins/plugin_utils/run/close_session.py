@@ -79,7 +79,7 @@ def close_session(
     lease = run_directory.read_document_if_exists(directory / "lease.yml")
 
     def edit(record: dict[str, Any]) -> None:
-        run_record.end_running(record["phases"], "passed")
+        run_record.end_running_phases(record["phases"], "passed")
         record["clusters"] = clusters
         if released_nothing(record, lease):
             record["phases"]["release"]["status"] = "skipped"
@@ -100,7 +100,7 @@ def close_session(
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")
     if not record["held"]:
         disk_reserve.free_reserved_space(directory)
-    warnings = write_verdict.rewrite_texts_of_verdict(directory, failure_signature_paths(directory))
+    warnings = write_verdict.rewrite_junit_summary_and_answer(directory, failure_signature_paths(directory))
     # The verdict of an earlier session does not fail one that only gives back or exports.
     failed = bool(failures) or bool(judged and wrote_verdict_in_last_session(record))
     if repeat and not failed and record["status"] != "passed":
@@ -224,7 +224,7 @@ def summary_lines(
             verdict, not any(failure.startswith(f"verdict {verdict['verdict']}:") for failure in failures)
         )
     for finding in explain_failures.read_findings_of_run(directory)[: overall_verdict.FINDINGS]:
-        text += [f"  cause     {overall_verdict.finding_line(finding)}", f"            {finding['remedy']}"]
+        text += [f"  cause     {overall_verdict.format_finding_as_line(finding)}", f"            {finding['remedy']}"]
     text.append(f"  time      {time_split_line(record['split'])}")
     report = directory / "report" / "index.html"
     if report.exists():

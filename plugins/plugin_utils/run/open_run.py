@@ -311,7 +311,7 @@ class SettingsSession:
         creates = not set(chosen) <= resumed_extra_vars.QUIET
         beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
         programs = None if beside else self.context.programs()
-        request, notes = recorded_settings.read_request(
+        request, notes = recorded_settings.read_recorded_request(
             directory, self.context.templates(), programs, self.context.extra, creates
         )
         for line in notes:
@@ -354,7 +354,7 @@ class SettingsSession:
         return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
-        inside = secret_entries.by_dotted_key(self.entries)
+        inside = secret_entries.known_secrets_by_dotted_key(self.entries)
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
 
     def _session(

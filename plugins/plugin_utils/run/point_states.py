@@ -137,7 +137,7 @@ def inconclusive_points(run_dir: Path) -> set[str]:
     points = set()
     for kpi in kpis:
         if kpi.get("reading") in UNDECIDED or (kpi.get("limit") or {}).get("result") in UNDECIDED:
-            points.add(run_reader.point_of_attempt(kpi["point"]))
+            points.add(run_reader.point_of_attempt_folder(kpi["point"]))
     return points
 
 

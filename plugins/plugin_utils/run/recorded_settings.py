@@ -33,7 +33,7 @@ REQUEST, SETTINGS = "request.yml", "settings.yml"
 _NO_VALUE = object()
 
 
-def read_request(
+def read_recorded_request(
     directory: Path, known: KnownTemplates, programs: Collection[str] | None, extra: Collection[str], creates: bool
 ) -> tuple[RequestedSettings, list[str]]:
     """Return the request of a run, and a sentence for each template of it that is not used.
@@ -86,7 +86,7 @@ def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]
     repeated: dict[str, Any] = {}
     for layer in request.layers:
         if layer.kind in ("extra", "overrides"):
-            programs = {key for key, _text in settings_naming_programs.program_texts(layer.values)}
+            programs = {key for key, _text in settings_naming_programs.programs_named_by_values(layer.values)}
             values = {
                 key: value
                 for key, value in layer.values.items()
@@ -120,7 +120,7 @@ def _refuse_foreign_programs(
     path: Path, values: Mapping[str, Any], programs: Collection[str], extra: Collection[str] = ()
 ) -> None:
     """Raise InputError if ``values`` of a file name a program of this machine that is none of ``programs``."""
-    for key, text in settings_naming_programs.program_texts(values):
+    for key, text in settings_naming_programs.programs_named_by_values(values):
         if text not in programs and (key not in extra or key == "bisect"):  # -e may give a part of bisect
             raise InputError(
                 f"{path}: {key} has '{text}', which no role, preset or inventory and no -e of this session has. "

@@ -82,7 +82,7 @@ class _RerunRules:
             return "a secret: give it again"
         if next(setting_addresses.address_texts({name: value}), None):
             return "names a server to which secrets of yours would be sent: give it again"
-        if next(settings_naming_programs.program_texts({name: value}), None):
+        if next(settings_naming_programs.programs_named_by_values({name: value}), None):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
             return "a path that is not in the bundle: give it again"

@@ -88,7 +88,7 @@ def start_phase(run_dir: Path, name: str) -> dict[str, Any]:
 
     def edit(record: dict[str, Any]) -> None:
         phases = record["phases"]
-        end_running(phases, "passed")
+        end_running_phases(phases, "passed")
         phases.pop(name, None)  # phases are in the order in which they last ran
         phases[name] = {
             "status": "running",
@@ -112,14 +112,14 @@ def end_phase(
     def edit(record: dict[str, Any]) -> None:
         phases = record["phases"]
         if name is None:
-            end_running(phases, status, error, cause)
+            end_running_phases(phases, status, error, cause)
         elif phases.get(name, {}).get("status") == "running":
             end_phase_of_name(phases[name], status, error, cause)
 
     return update_record(run_dir, edit)
 
 
-def end_running(
+def end_running_phases(
     phases: dict[str, dict[str, Any]], status: str, error: str | None = None, cause: str | None = None
 ) -> list[str]:
     """End every running phase with ``status``; return their names."""

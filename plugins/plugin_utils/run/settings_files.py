@@ -189,8 +189,8 @@ def _update_verdict_settings_in_file(
         return
     written = setting_templates.load_yaml_with_unsafe(path)
     measured = {key: value for key, value in written.items() if key in settings[name]}
-    ours = settings_naming_programs.known_program_texts(settings[name])
-    for key in {key for key, text in settings_naming_programs.program_texts(measured) if text not in ours}:
+    ours = settings_naming_programs.programs_named_by_trusted_values(settings[name])
+    for key in {key for key, text in settings_naming_programs.programs_named_by_values(measured) if text not in ours}:
         measured[key] = settings[name][key]
     known: dict[str, set[str]] = {}
     setting_templates.add_templates(known, settings[name])

@@ -210,8 +210,8 @@ class PreflightInput:
         setting = f"{name.removesuffix('workload_template')}stages"
         places = [folder / "files" / "kinds" for folder in self.catalogue.roles.values()]
         try:
-            stages = workload_template_checks.stage_definitions(about, settings, self.render, places)
-            workload_template_checks.check_template(path, about.get("variables") or (), stages, setting)
+            stages = workload_template_checks.stage_definitions_of_load(about, settings, self.render, places)
+            workload_template_checks.check_workload_template(path, about.get("variables") or (), stages, setting)
         except InputError as error:
             raise InputError(f"{name}: {error}{self._set_by(name)}") from error
 

@@ -196,10 +196,10 @@ def read_secrets_in_setting(setting: str, value: Any) -> dict[str, str]:
 
 def kept_secret_entries() -> dict[str, str]:
     """Return the secrets that were kept, for the scan before an export."""
-    return by_dotted_key(_read_kept())
+    return known_secrets_by_dotted_key(_read_kept())
 
 
-def by_dotted_key(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def known_secrets_by_dotted_key(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the secrets whose values are known, by dotted key."""
     return {
         f"{setting}.{key}": value

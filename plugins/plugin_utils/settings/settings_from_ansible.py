@@ -286,11 +286,13 @@ class SettingsContext:
 
     def programs(self) -> set[str]:
         """Return the texts with which role defaults, the inventory, presets and ``-e`` name programs to run here."""
-        return set().union(*map(settings_naming_programs.known_program_texts, self.trusted_values()))
+        return set().union(*map(settings_naming_programs.programs_named_by_trusted_values, self.trusted_values()))
 
     def trusted_programs(self) -> set[str]:
         """Return the same texts, and those that a new run of this session would have instead of templates."""
-        return self.programs() | settings_naming_programs.known_program_texts(self.effective(self.request()).settings)
+        return self.programs() | settings_naming_programs.programs_named_by_trusted_values(
+            self.effective(self.request()).settings
+        )
 
     def trusted_values(self) -> Iterator[Mapping[str, Any]]:
         """Yield what role defaults, the inventory, presets and ``-e`` set: setting, or dotted key of one -> value."""

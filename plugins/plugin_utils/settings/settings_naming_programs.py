@@ -27,7 +27,7 @@ PROGRAMS = frozenset(
 _NAMES_ARE_SAFE = frozenset({"rehearsal_components"})
 
 
-def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def programs_named_by_values(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield key and text of each program that ``values`` name. values: setting, dotted key or word -> value."""
     for key, value in values.items():
         for name, part in [(str(key), value), *settings_set_by_keyword(str(key), value)]:
@@ -38,9 +38,9 @@ def program_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     yield str(key), text
 
 
-def known_program_texts(values: Mapping[str, Any]) -> set[str]:
+def programs_named_by_trusted_values(values: Mapping[str, Any]) -> set[str]:
     """Return the programs that trusted values name, as written and as an absolute path."""
-    texts = {text for _key, text in program_texts(values)}
+    texts = {text for _key, text in programs_named_by_values(values)}
     return texts | {convert_setting_values.absolute_path(text) for text in texts}
 
 

@@ -36,7 +36,7 @@ FILTERS = ("from_yaml", "to_json", "drawn")
 _KIND = re.compile(r"^kind: *[\"']?([A-Za-z0-9]+)[\"']? *(?:#.*)?$", re.MULTILINE)
 
 
-def stage_definitions(
+def stage_definitions_of_load(
     about: Mapping[str, Any], settings: Mapping[str, Any], render: Render, places: Sequence[Path]
 ) -> list[Any]:
     """Return the stage definitions of a load, none if they are not known yet. Raises InputError.
@@ -48,7 +48,7 @@ def stage_definitions(
     return workload_kinds.resolve_stage_definitions(known, lambda _folder, name: absolute_path(name), places) or []
 
 
-def check_template(path: Path, variables: Sequence[str], stages: Iterable[Any], stages_setting: str) -> None:
+def check_workload_template(path: Path, variables: Sequence[str], stages: Iterable[Any], stages_setting: str) -> None:
     """Raise InputError with the line for bad syntax and unknown names, and for a kind without stages.
 
     What needs no variable of the role is rendered, so that what the load would refuse is refused.

@@ -12,12 +12,12 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
-    STAGES,
-    Recovery,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     PointFailures,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.recovery_stages import (
+    STAGES,
+    Recovery,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from scheduled_points import pod, world

@@ -154,7 +154,7 @@ def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Map
                 purpose=cluster.get("purpose") or "",
                 taken=cluster.get("taken") or "",
                 expires=cluster.get("expires") or "",
-                expired=is_time_passed(cluster.get("expires"), now),
+                expired=has_time_passed(cluster.get("expires"), now),
                 state=cluster["state"],
                 kept=bool(cluster.get("kept")),
                 run_dir=str(folder),
@@ -222,7 +222,7 @@ def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldClust
         purpose="",
         taken=marker["created"],
         expires=marker.get("expires") or "",
-        expired=is_time_passed(marker.get("expires"), now),
+        expired=has_time_passed(marker.get("expires"), now),
         state="acquired",
         kept=not marker["owner"],
         run_dir="",
@@ -231,7 +231,7 @@ def _held_rehearsal_instance(marker: Mapping[str, Any], now: float) -> HeldClust
     )
 
 
-def is_time_passed(until: str | None, now: float) -> bool:
+def has_time_passed(until: str | None, now: float) -> bool:
     """Return whether a time (see format_utc_timestamp) has passed; False without a time or if it can't be parsed."""
     try:
         return bool(until) and datetime.fromisoformat(str(until)).timestamp() < now

@@ -84,8 +84,8 @@ class LockLease:
             "spec": {
                 "holderIdentity": self.run,
                 "leaseDurationSeconds": self.duration,
-                "acquireTime": micro_time(self.acquired),
-                "renewTime": micro_time(self.renewed),
+                "acquireTime": format_micro_time(self.acquired),
+                "renewTime": format_micro_time(self.renewed),
                 "leaseTransitions": self.transitions,
             },
         }
@@ -116,8 +116,8 @@ class LockLease:
             "run": self.run,
             "owner": self.owner,
             "purpose": self.purpose,
-            "since": format_utc_time(self.acquired),
-            "until": format_utc_time(self.until),
+            "since": format_utc_seconds(self.acquired),
+            "until": format_utc_seconds(self.until),
         }
 
 
@@ -235,7 +235,7 @@ def with_renewal_time(entry: LockLease, moment: float) -> LockLease:
     return replace(entry, renewed=moment)
 
 
-def micro_time(moment: float) -> str:
+def format_micro_time(moment: float) -> str:
     """Return a moment as MicroTime: RFC 3339 with microseconds."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -248,6 +248,6 @@ def parse_micro_time(text: str | None) -> float:
         return 0.0
 
 
-def format_utc_time(moment: float) -> str:
+def format_utc_seconds(moment: float) -> str:
     """Return a time as text: UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

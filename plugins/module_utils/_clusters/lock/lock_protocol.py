@@ -242,7 +242,7 @@ class HeldLock:
         if lease is None:
             raise LockLost("its Lease was deleted")
         if lease.run != self.who.run:
-            raise LockLost(f"run {lease.run} holds it since {lock_lease.format_utc_time(lease.acquired)}")
+            raise LockLost(f"run {lease.run} holds it since {lock_lease.format_utc_seconds(lease.acquired)}")
         return lease
 
     def release(self) -> None:
@@ -282,6 +282,6 @@ def describe_lock_holder(entry: LockLease) -> str:
     by = f" ({entry.owner})" if entry.owner not in ("", entry.run) else ""
     why = f" for {entry.purpose}" if entry.purpose else ""
     return (
-        f"run {entry.run}{by} holds it{why} since {lock_lease.format_utc_time(entry.acquired)}, "
-        f"until {lock_lease.format_utc_time(entry.until)} unless it is renewed"
+        f"run {entry.run}{by} holds it{why} since {lock_lease.format_utc_seconds(entry.acquired)}, "
+        f"until {lock_lease.format_utc_seconds(entry.until)} unless it is renewed"
     )

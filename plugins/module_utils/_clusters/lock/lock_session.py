@@ -74,9 +74,9 @@ class RenewalTask:
             "purpose": self.who.purpose,
             "waited": round(self.waited, 1),
             "duration": entry.duration,
-            "since": lock_lease.format_utc_time(entry.acquired),
-            "renewed": lock_lease.format_utc_time(entry.renewed),
-            "until": lock_lease.format_utc_time(entry.until),
+            "since": lock_lease.format_utc_seconds(entry.acquired),
+            "renewed": lock_lease.format_utc_seconds(entry.renewed),
+            "until": lock_lease.format_utc_seconds(entry.until),
             "deadline": round(holding.deadline, 3),
             "boot": boot_id(),
             "keeper": renewer.record(),
@@ -356,7 +356,7 @@ def lock_holder_and_queue(kubeconfig: str, context: str, namespace: str) -> dict
     lines += [
         f"  place {place}: run {waiter.run}{f' ({waiter.owner})' if waiter.owner not in ('', waiter.run) else ''}"
         f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since"
-        f" {lock_lease.format_utc_time(waiter.acquired)}"
+        f" {lock_lease.format_utc_seconds(waiter.acquired)}"
         for place, waiter in enumerate(waiting, start=1)
     ]
     return {

@@ -45,7 +45,7 @@ from .rehearsal_options import RehearsalOptions
 from .start_processes import GRACE, InstanceProcessStarter
 
 
-def set_cluster_state(options: RehearsalOptions, state: str, say: Say, check: bool = False) -> dict[str, Any]:
+def set_instance_state(options: RehearsalOptions, state: str, say: Say, check: bool = False) -> dict[str, Any]:
     """Establish the module's ``state``; with ``check`` only return what would be changed."""
     if state == "binaries":
         return make_programs_available(options, say, check)
@@ -102,7 +102,7 @@ def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, 
     _refuse_other_versions(options, before, components)
     _refuse_other_control_plane(before, components)
     rehearsal_options.check_real_node(wanted)
-    if line := rehearsal_options.real_node_limits(wanted):
+    if line := rehearsal_options.describe_limits_without_root(wanted):
         say(line)
     with ThreadPool(max_workers=1) as pool:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []

@@ -287,7 +287,7 @@ def _read_file(folder: Path, revision: str, name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
-def stage_checkout(source: CheckoutSource, place: Path) -> Path:
+def copy_checkout(source: CheckoutSource, place: Path) -> Path:
     """Copy the files of a checkout to ``place`` and return it. Files that are there already keep their times.
 
     The place is the same for all versions of one folder, because Go's build cache keeps packages by their path: only

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from .component_spec import CrdSource, RehearsalComponent
-from .component_versions import stage_checkout
+from .component_versions import copy_checkout
 from .go_toolchain import (
     CHECKOUT_TIMEOUT,
     Toolchain,
@@ -82,7 +82,7 @@ def _changed_module(
     name = f"{component.name}-{hashlib.sha256(component.source.folder.encode()).hexdigest()[:12]}"
     place = cache / "rehearsal" / "checkouts" / name
     with hold_file_lock(place.with_name(f".{name}.lock"), CHECKOUT_TIMEOUT, f"the copy of {component.source.folder}"):
-        edit(f"-replace={component.build.module}={stage_checkout(component.source, place)}")
+        edit(f"-replace={component.build.module}={copy_checkout(component.source, place)}")
         yield place
 
 

@@ -33,7 +33,7 @@ REAL_NODE = "real-0"
 NAMESPACE_TIMEOUT = 30.0
 
 
-def real_node_limits(components: Iterable[str]) -> str:
+def describe_limits_without_root(components: Iterable[str]) -> str:
     """Return what a real node lacks without root; an empty text if there is none or it lacks nothing."""
     if REAL_NODE_COMPONENT not in components or os.geteuid() == 0:
         return ""

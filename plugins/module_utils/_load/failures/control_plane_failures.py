@@ -61,7 +61,7 @@ def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure of a process that no rehearsal cluster of ours at ``server`` has."""
     for kind, process in sorted({(failure.kind, failure.process) for failure in failures if failure.process}):
         instance, name = _find_process(server, kind, process)
-        if instance is None and kind == WORKER_AWAY and find_instance(server) is not None:
+        if instance is None and kind == WORKER_AWAY and find_rehearsal_cluster(server) is not None:
             raise InputError(
                 f"failures: worker of a {kind} is '{process}', and the cluster at {server} has no such worker; set"
                 " cluster_workers"
@@ -85,12 +85,12 @@ def _find_process(server: str, kind: str, target: str) -> tuple[InstancePaths | 
 
     A worker is a cluster of its own: its name is that of the cluster at ``server``, a hyphen, and the target.
     """
-    instance = find_instance(server)
+    instance = find_rehearsal_cluster(server)
     if kind != WORKER_AWAY:
         return instance, target
     worker = None
     if instance is not None and Path(target).name == target:  # a path would lead out of the folder of clusters
-        worker = instance_at(instance.path.with_name(f"{instance.path.name}-{target}"))
+        worker = instance_in_folder(instance.path.with_name(f"{instance.path.name}-{target}"))
     return (worker if worker is not None and worker.marker() is not None else None), PROCESSES[API_AWAY]
 
 
@@ -105,7 +105,7 @@ def only_recorded(instance: InstancePaths | None, failure: Mapping[str, Any]) ->
     return instance
 
 
-def find_instance(server: str) -> InstancePaths | None:
+def find_rehearsal_cluster(server: str) -> InstancePaths | None:
     """Return the rehearsal cluster of this user whose API server has the URL ``server``; None without one."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         instance_dir,
@@ -143,7 +143,7 @@ def read_process_state(server: str, kind: str, target: str) -> dict[str, Any]:
     return {"instance": str(instance.path), "pid": running.pid, "ticks": running.ticks}
 
 
-def inject(failure: Mapping[str, Any]) -> None:
+def inject_process_failure(failure: Mapping[str, Any]) -> None:
     """Do to the process what the row ``inject`` says. Raises ProcessError."""
     if failure["kind"] == CONTROLLER_RESTARTED:
         _kill(failure)
@@ -151,7 +151,7 @@ def inject(failure: Mapping[str, Any]) -> None:
         _stop(failure)
 
 
-def undo(server: str, failure: Mapping[str, Any]) -> bool:
+def undo_process_failure(server: str, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo: the cluster may be gone.
 
     server: of the cluster that is given back. A row may be a stranger's: only what is in the folder of the cluster that
@@ -170,7 +170,7 @@ def undo(server: str, failure: Mapping[str, Any]) -> bool:
     return processes.continue_stopped_process(reference) or guarded
 
 
-def instance_at(folder: Path) -> InstancePaths:
+def instance_in_folder(folder: Path) -> InstancePaths:
     """Return the cluster in a folder, whether or not there is one."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
         InstancePaths,
@@ -182,7 +182,7 @@ def instance_at(folder: Path) -> InstancePaths:
 def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
     before, target = failure["before"], _process_of(failure)
-    instance = instance_at(Path(before["instance"]))
+    instance = instance_in_folder(Path(before["instance"]))
     guard_processes.start_guard(
         instance,
         target,
@@ -202,7 +202,7 @@ def _kill(failure: Mapping[str, Any]) -> None:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
     before, target = failure["before"], failure["target"]
-    instance = instance_at(Path(before["instance"]))
+    instance = instance_in_folder(Path(before["instance"]))
     with instance.lock(_LOCK):
         running = running_processes(instance).get(target)
         record = instance_processes.read_record(instance.records, target)
@@ -221,7 +221,7 @@ def _start(folder: Path, process: str) -> bool:
     """Start a process that was killed; return False if it runs, as another one may have started it."""
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_processes
 
-    instance = instance_at(folder)
+    instance = instance_in_folder(folder)
     with instance.lock(_LOCK):
         path = _command_file(instance, process)
         if not path.exists() or process in running_processes(instance):

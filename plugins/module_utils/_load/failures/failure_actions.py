@@ -88,7 +88,7 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             )
         if kind == NODE_LOST:
             _check_leases(client, [node["metadata"]["name"] for node in simulated])
-        node_health_marks.check_free(nodes, condition, taint)
+        node_health_marks.check_node_has_no_such_mark(nodes, condition, taint)
         if kind == GPU_LOST and not any(map(count_gpus, simulated)):
             where = f" with the labels '{selector}'" if selector else ""
             raise InputError(f"failures: no simulated node{where} offers a GPU ({GPU}) that a {kind} could take")
@@ -136,15 +136,15 @@ def count_gpus(node: dict[str, Any]) -> int:
     return int((node.get("status") or {}).get("allocatable", {}).get(GPU, "0"))
 
 
-def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, Any]:
+def read_state_for_undo(client: Client, failure: PlannedFailure, name: str) -> dict[str, Any]:
     """Return what has to be known to undo a failure of this target; it is recorded before the failure is injected."""
     kind = failure.kind
     if kind in OF_CONTROL_PLANE:
         return control_plane_failures.read_process_state(client.access.server, kind, name)
     if kind == NETWORK_CUT:
-        return network_cut.read_cluster(client.access.server)
+        return network_cut.read_cluster_folder(client.access.server)
     if kind == KUBELET_RESTARTED:
-        return kubelet_outage.read_cluster(client.access.server)
+        return kubelet_outage.read_cluster_and_kubelet(client.access.server)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -157,7 +157,7 @@ def read_state(client: Client, failure: PlannedFailure, name: str) -> dict[str, 
     return {}
 
 
-def inject(
+def inject_failure(
     client: Client, failure: Mapping[str, Any], pods: list[Pod], halted: Callable[[], bool] = lambda: False
 ) -> list[Pod]:
     """Do to the target what the row ``inject`` says; return the pods that it could not stop or evict in time.
@@ -168,11 +168,11 @@ def inject(
     name = failure["target"]
     left: list[Pod] = []
     if failure["kind"] in OF_CONTROL_PLANE:
-        control_plane_failures.inject(failure)
+        control_plane_failures.inject_process_failure(failure)
     elif failure["kind"] == NETWORK_CUT:
-        network_cut.inject(failure)
+        network_cut.inject_network_cut(failure)
     elif failure["kind"] == KUBELET_RESTARTED:
-        kubelet_outage.inject(failure)
+        kubelet_outage.inject_kubelet_outage(failure)
     elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
@@ -187,12 +187,12 @@ def inject(
     elif failure["kind"] == GPU_LOST:
         _patch(client, _node_path(client, name), {"metadata": {"annotations": {run_labels.FAILURE: failure["mark"]}}})
         if _is_marked(failure["before"]):
-            node_health_marks.mark_node(client, name, **failure["before"])
+            node_health_marks.mark_node_unhealthy(client, name, **failure["before"])
         else:
             less = {part: {GPU: str(max(0, int(count) - 1))} for part, count in failure["before"].items()}
             _patch(client, f"{_node_path(client, name)}/status", {"status": less})
         # With pod_fails, as a program does whose GPU fell off the bus; pods that a taint evicts are left to it.
-        ends = [] if node_health_marks.evicts(failure["before"].get("taint", "")) else pods
+        ends = [] if node_health_marks.does_taint_evict_pods(failure["before"].get("taint", "")) else pods
         for namespace, pod in ends:
             _end_containers(client, namespace, pod, 1, "Error")
     elif failure["kind"] == CONTAINER_OOM:
@@ -204,14 +204,14 @@ def inject(
     return left
 
 
-def undo(client: Client, failure: Mapping[str, Any]) -> bool:
+def undo_failure(client: Client, failure: Mapping[str, Any]) -> bool:
     """Undo what the row ``inject`` says; return False if there was nothing to undo. Raises ApiError, AccessError."""
     if failure["kind"] in OF_CONTROL_PLANE:
-        return control_plane_failures.undo(client.access.server, failure)
+        return control_plane_failures.undo_process_failure(client.access.server, failure)
     if failure["kind"] == NETWORK_CUT:
-        return network_cut.undo(client.access.server, failure)
+        return network_cut.undo_network_cut(client.access.server, failure)
     if failure["kind"] == KUBELET_RESTARTED:
-        return kubelet_outage.undo(client.access.server, failure)
+        return kubelet_outage.undo_kubelet_outage(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)
@@ -238,7 +238,7 @@ def _undo(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] == NODE_DRAINED:
         spec = {"unschedulable": True if before["unschedulable"] else None}
     elif _is_marked(before):
-        node_health_marks.unmark_node(client, name, before["condition"], before["taint"])
+        node_health_marks.remove_node_health_marks(client, name, before["condition"], before["taint"])
     else:
         status = {part: {GPU: count} for part, count in before.items()}
         _patch(client, f"{_node_path(client, name)}/status", {"status": status})

@@ -201,16 +201,16 @@ class FailureInjector:
         """Inject a failure into each of its targets; return the targets that have to be undone."""
         pods: list[failure_targets.PodRow] = []
         if failure.kind not in OF_CONTROL_PLANE:
-            pods = failure_targets.list_pods(self._client, failure, self._run, self._point)
-        failing = failure_targets.failing_places(list(self._open.values()))
-        targets = failure_targets.choose(self._client, failure, pods, failing, self._seed)
+            pods = failure_targets.list_running_load_pods(self._client, failure, self._run, self._point)
+        failing = failure_targets.targets_of_failures(list(self._open.values()))
+        targets = failure_targets.choose_failure_targets(self._client, failure, pods, failing, self._seed)
         if not targets:
             self._skip(failure, failure_targets.why_skipped(failure))
         undone_later = []
         for target in targets:
             if self._halt.is_set():
                 break
-            failing = failure_targets.failing_places(list(self._open.values()))
+            failing = failure_targets.targets_of_failures(list(self._open.values()))
             others = failing | (set(targets) - {target})  # rather not the peer, so that each of them can be hit
             hit = failure_targets.pods_of_target(failure, target, pods, self._seed, others)
             hit = hit or failure_targets.pods_of_target(failure, target, pods, self._seed, failing)
@@ -243,7 +243,7 @@ class FailureInjector:
             "mark": f"{self._run}-{self._point}-{failure.number}",
             "server": self._client.access.server,
             "duration": failure.duration,
-            "before": failure_actions.read_state(self._client, failure, target),
+            "before": failure_actions.read_state_for_undo(self._client, failure, target),
             "pods": hit,
         }
         key = (failure.number, target)
@@ -256,7 +256,7 @@ class FailureInjector:
         if failure.kind == API_AWAY:
             self._away_until = sent + failure.duration + _PAUSE
         places = [(pod["namespace"], pod["name"]) for pod in hit]
-        left = failure_actions.inject(self._client, row, places, self._halt.is_set)
+        left = failure_actions.inject_failure(self._client, row, places, self._halt.is_set)
         self._busy = None
         moments = (("intended", intended), ("sent", sent), ("answered", time.monotonic()))
         dated = {moment: round(self._clock.from_monotonic(value), 6) for moment, value in moments}

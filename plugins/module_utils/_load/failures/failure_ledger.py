@@ -52,7 +52,7 @@ def read_failures(path: Path) -> list[dict[str, Any]]:
     return list(files.read_json_lines(path)) if path.exists() else []
 
 
-def check_schedule(point_dir: Path, planned: Sequence[PlannedFailure], seed: int) -> None:
+def check_schedule_is_unchanged(point_dir: Path, planned: Sequence[PlannedFailure], seed: int) -> None:
     """Raise InputError if an earlier session of the point has planned other failures."""
     path = point_dir / FILE
     for row in read_failures(path):
@@ -88,7 +88,7 @@ def undo_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock:
     for attempt in range(_ATTEMPTS):
         sent = clock.now()
         try:
-            changed = failure_actions.undo(client, row)
+            changed = failure_actions.undo_failure(client, row)
             break
         except (AccessError, ApiError) as error:
             if attempt == _ATTEMPTS - 1 or (isinstance(error, ApiError) and not error.busy):
@@ -99,7 +99,7 @@ def undo_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock:
     return changed
 
 
-def give_back(
+def undo_open_failures(
     client: Client, point_dir: Path, say: Callable[[str], None], kinds: Collection[str] = UNDONE_LATER
 ) -> int:
     """Undo what a killed load left open in a point, on this API server; return how many of them changed something.

@@ -170,8 +170,8 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> None:
     for name, kinds in _ONLY_OF.items():
         if entry[name] and entry["kind"] not in kinds:
             raise InputError(f"{where}: only {', '.join(kinds)} {'have' if len(kinds) > 1 else 'has'} option {name}")
-    node_health_marks.check_marks(entry["condition"], entry["taint"], where)
-    if entry["pod_fails"] and node_health_marks.evicts(entry["taint"]):
+    node_health_marks.check_condition_and_taint(entry["condition"], entry["taint"], where)
+    if entry["pod_fails"] and node_health_marks.does_taint_evict_pods(entry["taint"]):
         raise InputError(f"{where}: taint {entry['taint']} ends the pods, so pod_fails can't do so; leave one out")
     if entry["worker"] and not _WORKER_NAME.fullmatch(entry["worker"]):
         raise InputError(f"{where}: worker is '{entry['worker']}', it must be worker- and a number, such as worker-1")

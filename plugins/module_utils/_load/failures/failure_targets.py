@@ -31,7 +31,7 @@ from .failure_schedule import (
 PodRow = dict[str, str]
 
 
-def list_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> list[PodRow]:
+def list_running_load_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> list[PodRow]:
     """Return the pods of the load that run, those with the labels of the failure if it is one of pods."""
     selector = run_labels.workload_label_selector(run, point)
     if failure.kind not in OF_NODES and failure.selector:
@@ -42,8 +42,8 @@ def list_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> 
     if failure.kind == CONTAINER_OOM or failure.pod_fails:
         # A kubelet would restart the containers of other pods, and nothing simulates that.
         pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]
-    if node_health_marks.evicts(failure.taint):
-        pods = [pod for pod in pods if not node_health_marks.tolerates(pod, failure.taint)]
+    if node_health_marks.does_taint_evict_pods(failure.taint):
+        pods = [pod for pod in pods if not node_health_marks.does_pod_tolerate_taint(pod, failure.taint)]
     if failure.kind != NETWORK_CUT:
         return [_row(pod, run, point) for pod in pods]
     rows = [
@@ -77,7 +77,9 @@ def _peers(pod: PodRow, pods: Collection[PodRow]) -> list[PodRow]:
     return [peer for peer in pods if peer is not pod and all(peer[key] == pod[key] for key in ("index", "node"))]
 
 
-def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing: set[str], seed: int) -> list[str]:
+def choose_failure_targets(
+    client: Client, failure: PlannedFailure, pods: list[PodRow], failing: set[str], seed: int
+) -> list[str]:
     """Return what a failure hits, of nodes that run pods of the load and have no failure, or of such pods.
 
     With ``by``, all nodes that can fail and have the same value of this label as one of these. failing: targets of
@@ -91,7 +93,7 @@ def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing:
     for target in failing:
         able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
     if failure.kind in OF_PODS:
-        free = [pod for pod in pods if pod["node"] in able and place_of(pod) not in failing]
+        free = [pod for pod in pods if pod["node"] in able and target_name_of_pod(pod) not in failing]
         if failure.kind == NETWORK_CUT:
             free = [pod for pod in free if _peers(pod, free)]
         return choose_targets(failure, _roles(free), seed)
@@ -103,9 +105,9 @@ def choose(client: Client, failure: PlannedFailure, pods: list[PodRow], failing:
     return sorted(name for name, value in values.items() if value in chosen)
 
 
-def failing_places(rows: Collection[Mapping[str, Any]]) -> set[str]:
+def targets_of_failures(rows: Collection[Mapping[str, Any]]) -> set[str]:
     """Return the targets of the rows ``inject``, and the peers of pods whose network is cut."""
-    peers = {place_of(pod) for row in rows if row["kind"] == NETWORK_CUT for pod in row["pods"]}
+    peers = {target_name_of_pod(pod) for row in rows if row["kind"] == NETWORK_CUT for pod in row["pods"]}
     return peers | {row["target"] for row in rows}
 
 
@@ -116,14 +118,14 @@ def pods_of_target(
 
     None if the target or each peer is one of ``failing`` (failing_places) then.
     """
-    hit = [pod for pod in pods if target in (pod["node"], place_of(pod))]
+    hit = [pod for pod in pods if target in (pod["node"], target_name_of_pod(pod))]
     one = replace(failure, count=1, share=0.0)
-    if failure.kind == GPU_LOST and not node_health_marks.evicts(failure.taint):
+    if failure.kind == GPU_LOST and not node_health_marks.does_taint_evict_pods(failure.taint):
         chosen = choose_targets(one, _roles(hit), seed) if failure.pod_fails else []
-        return [pod for pod in hit if place_of(pod) in chosen]
+        return [pod for pod in hit if target_name_of_pod(pod) in chosen]
     if failure.kind != NETWORK_CUT:
         return hit
-    peers = {place_of(peer): peer for peer in _peers(hit[0], pods) if place_of(peer) not in failing}
+    peers = {target_name_of_pod(peer): peer for peer in _peers(hit[0], pods) if target_name_of_pod(peer) not in failing}
     if target in failing or not peers:
         return []
     chosen = choose_targets(one, _roles(peers.values()), seed)
@@ -131,10 +133,10 @@ def pods_of_target(
 
 
 def _roles(pods: Iterable[PodRow]) -> dict[str, str]:
-    return {place_of(pod): pod["role"] for pod in pods}
+    return {target_name_of_pod(pod): pod["role"] for pod in pods}
 
 
-def place_of(pod: PodRow) -> str:
+def target_name_of_pod(pod: PodRow) -> str:
     """Return what a failure of a pod names as its target."""
     return f"{pod['namespace']}/{pod['name']}"
 
@@ -149,7 +151,9 @@ def why_skipped(failure: PlannedFailure) -> str:
     node = f"{simulated}node{gpus}"
     if failure.kind in OF_NODES:
         label = f" and label {failure.by}" if failure.by else ""
-        evicted = f" that does not tolerate {failure.taint}" if node_health_marks.evicts(failure.taint) else ""
+        evicted = (
+            f" that does not tolerate {failure.taint}" if node_health_marks.does_taint_evict_pods(failure.taint) else ""
+        )
         return f"no {node}{labels}{label} that is Ready and has no failure runs a pod of the load{evicted}"
     if failure.kind == NETWORK_CUT:
         return f"no two pods{labels} of a workload run on one real node that is Ready and has no failure"

@@ -42,7 +42,7 @@ def end_failure():
 """
 
 
-def guard_command(program: str, flag: Path | str, seconds: float, arguments: Sequence[object]) -> list[str]:
+def command_line_of_guard(program: str, flag: Path | str, seconds: float, arguments: Sequence[object]) -> list[str]:
     """Return the command of a guard.
 
     Args:
@@ -67,7 +67,7 @@ def start_guard(
     Args:
         instance: Cluster with the file and the log of the guard.
         name: Of the file and the log.
-        program: Text of a Python program, as of guard_command().
+        program: Text of a Python program, as of command_line_of_guard().
         failure: Row ``inject``: its kind, target, and seconds until the load ends it.
         arguments: Further arguments.
         begun: Whether the failure has begun.
@@ -75,12 +75,12 @@ def start_guard(
     Raises:
         ProcessError: The guard can't be started, or the failure has not begun in time.
     """
-    flag, log = flag_of(instance, name), instance.log_of(f"{name}-guard")
+    flag, log = flag_file_of_guard(instance, name), instance.log_of(f"{name}-guard")
     title = f"{failure['kind']} of {failure['target']}"
     files.write_json(flag, {})
     try:
         guard = processes.start_in_new_session(
-            guard_command(program, flag, failure["duration"] + _LONGER, arguments),
+            command_line_of_guard(program, flag, failure["duration"] + _LONGER, arguments),
             instance.path,
             processes.environment_without_ansible(),
             log,
@@ -102,7 +102,7 @@ def start_guard(
 
 def end_guard(instance: InstancePaths, name: str) -> bool:
     """Have a guard end its failure, and wait for it; return False if it has ended before, as after a killed load."""
-    flag = flag_of(instance, name)
+    flag = flag_file_of_guard(instance, name)
     guard = {}
     with suppress(DataError):
         guard = files.read_json(flag)
@@ -113,6 +113,6 @@ def end_guard(instance: InstancePaths, name: str) -> bool:
     return bool(guard)
 
 
-def flag_of(instance: InstancePaths, name: str) -> Path:
+def flag_file_of_guard(instance: InstancePaths, name: str) -> Path:
     """Return the file of a guard: it exists as long as the failure is to last."""
     return instance.records / f"{name}.guard"

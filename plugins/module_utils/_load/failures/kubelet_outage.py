@@ -44,19 +44,19 @@ finally:
 """
 
 
-def read_cluster(server: str) -> dict[str, Any]:
+def read_cluster_and_kubelet(server: str) -> dict[str, Any]:
     """Return the folder of the cluster and its kubelet, as they are recorded before the kubelet is killed."""
-    instance = control_plane_failures.find_instance(server)
+    instance = control_plane_failures.find_rehearsal_cluster(server)
     pid = _find_kubelet(instance) if instance is not None else 0
     if instance is None or not pid:
         raise InputError(f"no kubelet of the rehearsal cluster at {server} runs any more")
     return {"instance": str(instance.path), **processes.ProcessReference.of(pid).record()}
 
 
-def inject(failure: Mapping[str, Any]) -> None:
+def inject_kubelet_outage(failure: Mapping[str, Any]) -> None:
     """Kill the kubelet; it starts again when the guard has ended. Raises ProcessError."""
     before = failure["before"]
-    instance = control_plane_failures.instance_at(Path(before["instance"]))
+    instance = control_plane_failures.instance_in_folder(Path(before["instance"]))
     away = _away_file(instance)
     guard_processes.start_guard(instance, _NAME, _GUARD, failure, [away], away.exists)
     kubelet = processes.ProcessReference(before["pid"], before["ticks"])
@@ -64,13 +64,13 @@ def inject(failure: Mapping[str, Any]) -> None:
         raise ProcessError(f"{failure['kind']}: the kubelet (pid {kubelet.pid}) does not end")
 
 
-def undo(server: str, failure: Mapping[str, Any]) -> bool:
+def undo_kubelet_outage(server: str, failure: Mapping[str, Any]) -> bool:
     """Have the guard end, and wait until a kubelet runs; return False if the guard has ended before.
 
     Raises:
         ProcessError: The node has started no kubelet in time.
     """
-    instance = control_plane_failures.only_recorded(control_plane_failures.find_instance(server), failure)
+    instance = control_plane_failures.only_recorded(control_plane_failures.find_rehearsal_cluster(server), failure)
     if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _NAME)

@@ -76,7 +76,7 @@ class PodEnded(ProcessError):
 
 def check_real_node(server: str, kind: str) -> None:
     """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
-    instance = control_plane_failures.find_instance(server)
+    instance = control_plane_failures.find_rehearsal_cluster(server)
     if instance is None or _NODE not in control_plane_failures.running_processes(instance):
         raise InputError(
             f"failures: {kind} is possible only on a real node of a rehearsal cluster that this user has started on"
@@ -84,17 +84,17 @@ def check_real_node(server: str, kind: str) -> None:
         )
 
 
-def read_cluster(server: str) -> dict[str, Any]:
+def read_cluster_folder(server: str) -> dict[str, Any]:
     """Return the folder of the cluster, as it is recorded before the network is cut."""
-    instance = control_plane_failures.find_instance(server)
+    instance = control_plane_failures.find_rehearsal_cluster(server)
     if instance is None:
         raise InputError(f"the rehearsal cluster at {server} does not run any more")
     return {"instance": str(instance.path)}
 
 
-def inject(failure: Mapping[str, Any]) -> None:
+def inject_network_cut(failure: Mapping[str, Any]) -> None:
     """Cut the network between the two pods of the row ``inject``. Raises ProcessError, PodEnded."""
-    instance = control_plane_failures.instance_at(Path(failure["before"]["instance"]))
+    instance = control_plane_failures.instance_in_folder(Path(failure["before"]["instance"]))
     node = control_plane_failures.running_processes(instance).get(_NODE)
     if node is None:
         raise ProcessError("network_cut: the real node does not run any more")
@@ -114,12 +114,12 @@ def inject(failure: Mapping[str, Any]) -> None:
         raise
 
 
-def undo(server: str, failure: Mapping[str, Any]) -> bool:
+def undo_network_cut(server: str, failure: Mapping[str, Any]) -> bool:
     """Have the guard end, and wait for it; return False if it has ended before, or the cluster is another one.
 
     What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.
     """
-    instance = control_plane_failures.only_recorded(control_plane_failures.find_instance(server), failure)
+    instance = control_plane_failures.only_recorded(control_plane_failures.find_rehearsal_cluster(server), failure)
     if instance is None:
         return False
     ended = guard_processes.end_guard(instance, _guard_name(failure))
@@ -133,7 +133,9 @@ def _remove_left(node: int, failure: Mapping[str, Any]) -> bool:
     if not left:
         return False
     # Without its file, a guard removes the entries at once.
-    command = guard_processes.guard_command(_GUARD, os.devnull + "/none", 0, [_INTERFACE, _NOBODY, *sum(left, ())])
+    command = guard_processes.command_line_of_guard(
+        _GUARD, os.devnull + "/none", 0, [_INTERFACE, _NOBODY, *sum(left, ())]
+    )
     done = processes.run_to_completion(command, _TIMEOUT)
     if any(_is_cut(*pair) for pair in left):
         raise ProcessError(

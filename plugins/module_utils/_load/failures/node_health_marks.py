@@ -33,7 +33,7 @@ _ATTEMPTS = 5
 Taints = list[dict[str, Any]]
 
 
-def check_marks(condition: str, taint: str, where: str) -> None:
+def check_condition_and_taint(condition: str, taint: str, where: str) -> None:
     """Raise InputError if a condition or a taint has another form, or is one that Kubernetes itself writes."""
     if condition:
         parts = _CONDITION.fullmatch(condition)
@@ -49,22 +49,22 @@ def check_marks(condition: str, taint: str, where: str) -> None:
             raise InputError(f"{where}: taint is '{taint}', and those of {_CONTROLLER} are the node controller's")
 
 
-def check_free(nodes: Iterable[Mapping[str, Any]], condition: str, taint: str) -> None:
+def check_node_has_no_such_mark(nodes: Iterable[Mapping[str, Any]], condition: str, taint: str) -> None:
     """Raise InputError if a node has such a condition or taint already: it is another's, and would be lost."""
     for node in nodes:
         name = node["metadata"]["name"]
         if condition and (kind := condition.partition("=")[0]) in conditions_by_type(node):
             raise InputError(f"failures: node {name} has a condition {kind} already; name another one for a gpu_lost")
-        if taint and any(same_taint(other, taint) for other in _taints(node)):
+        if taint and any(are_taints_exclusive(other, taint) for other in _taints(node)):
             raise InputError(f"failures: node {name} has the taint {taint} already; name another one for a gpu_lost")
 
 
-def evicts(taint: str) -> bool:
+def does_taint_evict_pods(taint: str) -> bool:
     """Return whether a taint ends pods that don't tolerate it."""
     return taint.endswith(":NoExecute")
 
 
-def tolerates(pod: Mapping[str, Any], taint: str) -> bool:
+def does_pod_tolerate_taint(pod: Mapping[str, Any], taint: str) -> bool:
     """Return whether a pod tolerates a taint for ever."""
     wanted = _taint(taint)
     return any(
@@ -76,7 +76,7 @@ def tolerates(pod: Mapping[str, Any], taint: str) -> bool:
     )
 
 
-def mark_node(client: Client, name: str, condition: str, taint: str) -> None:
+def mark_node_unhealthy(client: Client, name: str, condition: str, taint: str) -> None:
     """Write the condition and the taint. Raises ApiError."""
     if condition:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -89,7 +89,7 @@ def mark_node(client: Client, name: str, condition: str, taint: str) -> None:
         _change_taints(client, name, lambda taints: [*_without(taints, taint), wanted])
 
 
-def unmark_node(client: Client, name: str, condition: str, taint: str) -> None:
+def remove_node_health_marks(client: Client, name: str, condition: str, taint: str) -> None:
     """Remove the condition and the taint. Raises ApiError."""
     if condition:
         _patch_conditions(client, name, {"type": condition.partition("=")[0], "$patch": "delete"})
@@ -97,7 +97,7 @@ def unmark_node(client: Client, name: str, condition: str, taint: str) -> None:
         _change_taints(client, name, lambda taints: _without(taints, taint))
 
 
-def same_taint(taint: Mapping[str, Any], text: str) -> bool:
+def are_taints_exclusive(taint: Mapping[str, Any], text: str) -> bool:
     """Return whether a node can't have both: they have the same key and effect."""
     return all(taint.get(part) == _taint(text)[part] for part in ("key", "effect"))
 
@@ -113,7 +113,7 @@ def _taints(node: Mapping[str, Any]) -> Taints:
 
 
 def _without(taints: Taints, text: str) -> Taints:
-    return [taint for taint in taints if not same_taint(taint, text)]
+    return [taint for taint in taints if not are_taints_exclusive(taint, text)]
 
 
 def _patch_conditions(client: Client, name: str, condition: Mapping[str, Any]) -> None:

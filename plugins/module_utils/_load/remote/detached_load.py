@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session, lock_state_file
 
-from ..send.load_spec import LoadSpec, remote_parameters
+from ..send.load_spec import LoadSpec, parameters_of_remote_load
 from ..send.submit_load import LoadRunner
 
 PLAN = "plan.jsonl"
@@ -184,7 +184,7 @@ def apply_workload_step(params: Mapping[str, Any], _step: StepDirectory) -> dict
     if params["state"] == "status":
         report = read_load_status(directory, params["offset"])
         return {"changed": False, "load_state": report.pop("state"), **report}
-    request = remote_parameters(params["request"], params["run_id"], params["point"])
+    request = parameters_of_remote_load(params["request"], params["run_id"], params["point"])
     new = start_unless_exists(directory, request, params["kubeconfig_content"], params["lock"])
     return {"changed": new, "found": not new}
 

@@ -317,7 +317,9 @@ class DriverPod:
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
                 here = step_dir / Path(sent["name"]).name
-                get_step = partial(files_in_configmaps.fetch_file, self.client, self.spec.effective_namespace, sent)
+                get_step = partial(
+                    files_in_configmaps.fetch_file_from_configmaps, self.client, self.spec.effective_namespace, sent
+                )
                 self.retry.fetch(get_step, here, append=True)
         return folders
 

@@ -96,7 +96,7 @@ def create_immutable_configmap(
     client.create_once(CONFIG_MAP.path(namespace), manifest)
 
 
-def fetch_file(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:
+def fetch_file_from_configmaps(client: Client, namespace: str, file: Mapping[str, Any], target: Path) -> None:
     """Write one file of send() to ``target``. Raises DataError for a missing chunk or a wrong checksum."""
     unpacker = zlib.decompressobj()
     digest, size = hashlib.sha256(), 0

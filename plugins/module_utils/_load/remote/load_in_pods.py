@@ -199,7 +199,7 @@ class LoadInPod:
     @cached_property
     def _asked(self) -> dict[str, Any]:
         """Parameters of workload_submit. Raises InputError."""
-        return load_spec.remote_parameters(self._given["request"], self._given["run_id"], self._given["point"])
+        return load_spec.parameters_of_remote_load(self._given["request"], self._given["run_id"], self._given["point"])
 
     @cached_property
     def _request(self) -> LoadSpec:

@@ -145,11 +145,11 @@ def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None
     for path in sorted(Path(run_dir).glob(lock_state_file.PATTERN)) if run_dir else ():
         lock = lock_state_file.read_lock_record(path)
         if lock and lock["state"] == lock_state_file.HELD and lock["cluster"] == cluster:
-            return lock_parameters(lock)
+            return cluster_lock_parameters(lock)
     return None
 
 
-def lock_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
+def cluster_lock_parameters(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of cluster_lock for the load, from the run's lock record."""
     names = {"run_id": "run", "owner": "owner", "purpose": "purpose", "namespace": "namespace", "duration": "duration"}
     return {**{ours: record[theirs] for ours, theirs in names.items()}, "timeout": 60, "context": ""}

@@ -82,7 +82,7 @@ def shorten_pending_reason(text: str) -> str:
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1].rstrip()}…"
 
 
-def progress_parts(reasons: Iterable[tuple[int, str]]) -> list[str]:
+def format_pending_reasons(reasons: Iterable[tuple[int, str]]) -> list[str]:
     """Return reasons as parts of a progress line."""
     return [f"{number} pending: {text}" for number, text in reasons]
 

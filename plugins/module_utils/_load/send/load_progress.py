@@ -116,7 +116,9 @@ class LoadProgress:
         return self.stopped or self.unschedulable()
 
     def _pending(self) -> list[str]:
-        return workload_progress_counts.progress_parts(self._sampler.state.get("reasons") or self._stall.reasons)
+        return workload_progress_counts.format_pending_reasons(
+            self._sampler.state.get("reasons") or self._stall.reasons
+        )
 
     def state(self) -> str:
         """Return a text that changes with each change of the load."""

@@ -354,7 +354,7 @@ def _check_failures(params: Mapping[str, Any]) -> None:
     failure_schedule.schedule_failures(params["failures"], params["seed"] or 1)
 
 
-def remote_parameters(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:
+def parameters_of_remote_load(request: Mapping[str, Any], run: str, point: str) -> dict[str, Any]:
     """Return the parameters of workload_submit for a remote load, checked as the module checks them.
 
     Raises InputError.

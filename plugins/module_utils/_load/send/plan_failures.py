@@ -45,14 +45,14 @@ def plan_failures(
     """
     seed = request.seed or 1
     if say is not None:
-        failure_ledger.give_back(client, request.point_dir, say)
+        failure_ledger.undo_open_failures(client, request.point_dir, say)
     planned = schedule_failures(request.failures, seed)
     if planned:
         if not (request.lifetime or request.release.get("stage")):  # else the last workload is created when others end
             check_times(request.failures, [workload.offset for workload in workloads], request.timeout)
         check_pods_are_followed(request.stages, [failure.kind for failure in planned])
         _check_outages(request, planned)
-        failure_ledger.check_schedule(request.point_dir, planned, seed)
+        failure_ledger.check_schedule_is_unchanged(request.point_dir, planned, seed)
         failure_actions.check_cluster(client, planned)
     return planned
 

@@ -150,7 +150,7 @@ class LoadSampler:
         return reason
 
     def _line(self, sampler: Sampler) -> str:
-        parts = [*self._counted(sampler), *workload_progress_counts.progress_parts(self._reasons(sampler))]
+        parts = [*self._counted(sampler), *workload_progress_counts.format_pending_reasons(self._reasons(sampler))]
         return f"{self.label} {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
 

@@ -178,7 +178,7 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
-        files_in_configmaps.fetch_file(client, spec.namespace, file, packed)
+        files_in_configmaps.fetch_file_from_configmaps(client, spec.namespace, file, packed)
         count = extract_archive(packed, to, f"files of {pod}")
     for name in parts:
         client.delete(files_in_configmaps.CONFIG_MAP, name, spec.namespace)

@@ -160,7 +160,7 @@ class UserUploads:
         client.delete(result_upload.SECRET, self.secret, self.namespace)
 
 
-def recorded_users(dest: Path) -> int | None:
+def number_of_recorded_uploads(dest: Path) -> int | None:
     """Return the number of users whose uploads are recorded in the folder ``dest``, None without a record."""
     try:
         return len(files.read_json(dest / FILE)["keys"])

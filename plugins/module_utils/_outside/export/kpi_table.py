@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Run,
-    point_of_attempt,
+    point_of_attempt_folder,
     read_run_directory,
     run_with_counted_attempts,
 )
@@ -158,7 +158,7 @@ def _row(document: Mapping[str, Any], judged: Mapping[tuple[str, str], str]) -> 
         "bounds": bounds,
         "at_least": _finite(document["at_least"]),
         "direction": document["direction"],
-        "reading": judged.get((point, name)) or judged.get((point_of_attempt(point), name)) or "not judged",
+        "reading": judged.get((point, name)) or judged.get((point_of_attempt_folder(point), name)) or "not judged",
         "verdict": document["verdict"],
         "status": document["status"],
         "simulated": document["simulated"],

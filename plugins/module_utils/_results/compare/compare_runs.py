@@ -140,7 +140,7 @@ def _add_point_pairs(
             if pair is not None:
                 document["pairs"].append(pair)
                 drawn.append([])
-                with plot_canvas.note_if_not_drawn(f"plots of {pair['label']}", notes):
+                with plot_canvas.note_failed_plots(f"plots of {pair['label']}", notes):
                     drawn[-1] = _draw_pair_plots(base, other, first, second, pair, folder, len(drawn) - 1)
     return drawn
 

@@ -25,7 +25,7 @@ from ..statistics.figure_classification import INCONCLUSIVE, PASS
 from ..statistics.group_comparison_intervals import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step_and_next_value
 from . import schedule_log
-from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, usable_values
+from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, values_usable_in_bisection
 from .choose_next_point import (
     FAILED,
     PASSED,
@@ -114,7 +114,7 @@ def bisection_state_document(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    usable, of_usable, usable_runs = usable_values(plan, measured)
+    usable, of_usable, usable_runs = values_usable_in_bisection(plan, measured)
     likelihoods = [0.0] * (len(plan.values) - 1)
     for index, probability in zip(
         usable,
@@ -162,7 +162,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
         spent: Seconds, from schedule_log.spent().
     """
     stop = _limit_reached_text(plan, len(measured), spent)
-    usable, of_usable, usable_runs = usable_values(plan, measured)
+    usable, of_usable, usable_runs = values_usable_in_bisection(plan, measured)
     decision = _next_usable_value(of_usable, usable_runs, stop)
     if isinstance(decision, NextValue):
         return replace(decision, index=usable[decision.index])

@@ -194,7 +194,7 @@ def parse_points_to_redo(raw: Any, points: Sequence[str]) -> list[str]:
     for name in names:
         if name in REDO_KEYWORDS or name in points:
             continue
-        if (point := run_reader.point_of_attempt(name)) in points:
+        if (point := run_reader.point_of_attempt_folder(name)) in points:
             raise InputError(f"redo: '{name}' is an attempt; name its point, redo={point}")
         have = f"the run has {_format_point_range(points)}"
         if name.isdecimal():

@@ -180,12 +180,14 @@ def _compare_kpis_with_history(
     pairs = [
         (kpi, history.series(run, kpi, of, judged=kpi["reading"] == NO_HISTORY, repeated=of in repeated))
         for kpi in kpis
-        if last.get(of := run_reader.point_of_attempt(kpi["point"])) == kpi["point"]
+        if last.get(of := run_reader.point_of_attempt_folder(kpi["point"])) == kpi["point"]
         and kpi["point"] not in interrupted
         and _is_measured(kpi)
     ]
     judged = judge_history.judge_kpis(
-        pairs, settings, lambda kpi: history.unread if run_reader.point_of_attempt(kpi["point"]) in repeated else ()
+        pairs,
+        settings,
+        lambda kpi: history.unread if run_reader.point_of_attempt_folder(kpi["point"]) in repeated else (),
     )
     by_kpi = {id(kpi): entry for (kpi, _series), entry in zip(pairs, judged, strict=True)}
     entries = [by_kpi.get(id(kpi)) or _not_compared(kpi, last, interrupted) for kpi in kpis]
@@ -215,7 +217,7 @@ def _not_compared(kpi: Kpi, last: Mapping[str, str], interrupted: Collection[str
     if kpi["point"] in interrupted:
         result, text = INCONCLUSIVE, f"inconclusive: point {kpi['point']} was interrupted while it was measured"
     else:
-        compared = last.get(run_reader.point_of_attempt(kpi["point"]), "")
+        compared = last.get(run_reader.point_of_attempt_folder(kpi["point"]), "")
         result, text = NOT_JUDGED, f"It is compared together with attempt {compared}."
     return {**kpi, "reading": result, "why": judge_history.kpi_explanation_text(kpi, result, text)}
 

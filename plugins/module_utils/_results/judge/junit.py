@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.figure_classification import INCONCLUSIVE, OUTSIDE, REGRESSION
-from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PASS, finding_line
+from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PASS, format_finding_as_line
 
 FAILURE, SKIPPED = "failure", "skipped"
 #: Readings of figures that are no remark.
@@ -66,7 +66,7 @@ def _with_findings(tests: list[JUnitTestCase], findings: Sequence[Mapping[str, A
     grave = [test for kind in (ERROR, FAILURE) for test in tests if test.kind == kind]
     if not grave or not findings:
         return tests
-    lines = [f"{finding_line(finding)}\n  {finding['remedy']}" for finding in findings]
+    lines = [f"{format_finding_as_line(finding)}\n  {finding['remedy']}" for finding in findings]
     output = "\n".join(["Known causes:", *lines, *([grave[0].output] if grave[0].output else [])])
     return [replace(test, output=output) if test is grave[0] else test for test in tests]
 

@@ -188,14 +188,14 @@ def _findings_as_bullet_list(findings: Sequence[Mapping[str, Any]]) -> list[str]
     if not findings:
         return []
     lines = [
-        f"- {markdown_line(finding_line(finding), 500)}\n  {markdown_line(finding['remedy'], 500)}"
+        f"- {markdown_line(format_finding_as_line(finding), 500)}\n  {markdown_line(finding['remedy'], 500)}"
         for finding in findings[:FINDINGS]
     ]
     more = len(findings) - FINDINGS
     return ["\n".join(["Known causes:", "", *lines, *([f"- {more} more in findings.json"] if more > 0 else [])])]
 
 
-def finding_line(finding: Mapping[str, Any]) -> str:
+def format_finding_as_line(finding: Mapping[str, Any]) -> str:
     """Return a finding (schema findings/1) as one line: what, whose fault, how often, and where that is seen."""
     more = f", {formats.format_count(finding['count'], 'place')}" if finding["count"] > 1 else ""
     runs = finding["past_runs"]

@@ -159,7 +159,7 @@ def passed_attempts_to_use(points: Iterable[PastPoint], repeats: bool) -> tuple[
     ordered = sorted(points, key=lambda point: run_reader.attempt_order(*run_reader.split_attempt_name(point.number)))
     if repeats:
         return tuple(ordered)
-    return tuple({run_reader.point_of_attempt(point.number): point for point in ordered}.values())
+    return tuple({run_reader.point_of_attempt_folder(point.number): point for point in ordered}.values())
 
 
 @contextmanager

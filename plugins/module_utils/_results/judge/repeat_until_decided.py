@@ -227,7 +227,7 @@ def repeated_points(attempts: Sequence[PointAttempt], kpis: Sequence[Kpi]) -> li
 def _kpi_readings_of_point(point: str, kpis: Sequence[Kpi]) -> tuple[RepeatedFigureReading, ...]:
     figures = []
     for kpi in kpis:
-        if run_reader.point_of_attempt(kpi["point"]) != point:
+        if run_reader.point_of_attempt_folder(kpi["point"]) != point:
             continue
         if kpi.get("limit"):
             figures.append(RepeatedFigureReading(kpi["name"], kpi["limit"]["result"], kpi["limit"]["text"]))
@@ -250,7 +250,7 @@ def schedule_readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
         lines.append(
             {
                 "kpi": kpi["name"],
-                "point": run_reader.point_of_attempt(kpi["point"]),
+                "point": run_reader.point_of_attempt_folder(kpi["point"]),
                 "reading": limit if kpi["reading"] in _SILENT else kpi["reading"],
                 "attempts": len(attempts) or 1,
                 "value": kpi["value"],

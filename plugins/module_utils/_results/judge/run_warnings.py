@@ -52,7 +52,7 @@ def busy_machine_warning(points: Iterable[Point]) -> list[str]:
         (point.number, reason)
         for point in points
         for name in ("ledger.jsonl", "requests.jsonl")
-        if (reason := _why_busy(recorded_machine(point.folder / name)))
+        if (reason := _why_busy(read_machine_load_record(point.folder / name)))
     ]
     if not busy:
         return []
@@ -61,7 +61,7 @@ def busy_machine_warning(points: Iterable[Point]) -> list[str]:
     return [f"The machine that sent the load was busy, so times may be longer than on an idle one ({first}{more})."]
 
 
-def recorded_machine(path: Path) -> dict[str, Any]:
+def read_machine_load_record(path: Path) -> dict[str, Any]:
     """Return the record on the machine at the end of a file of a load; empty if there is none."""
     try:
         with open_regular_file(path) as stream:

@@ -176,7 +176,7 @@ def write_verdict(
     if write:
         files.write_json(path, verdict, "verdict/2")
         warnings += write_failure_explanations(run, verdict, signatures, history)
-        write_texts(run, verdict)
+        write_junit_summary_and_answer(run, verdict)
     why = (*overall_verdict.explain_verdict(verdict), overall_verdict.sentence_on_history(verdict))
     copied = ("verdict", "code", "exit_status", "checks", "kpis", "headline", "answer")
     return {
@@ -221,7 +221,7 @@ def write_failure_explanations(
     return notes
 
 
-def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
+def write_junit_summary_and_answer(run: Run, verdict: Mapping[str, Any]) -> None:
     """Write junit.xml, summary.md and answer.json into the run directory. verdict: empty if there is none."""
     findings = explain_failures.read_findings_of_run(run.top)
     files.replace_text(run.top / "junit.xml", render_run_xml(run, verdict, findings))
@@ -229,7 +229,7 @@ def write_texts(run: Run, verdict: Mapping[str, Any]) -> None:
     files.write_json(run.top / FILE, answer_document(run, verdict, findings), SCHEMA)
 
 
-def rewrite_texts_of_verdict(top: Path, signatures: Sequence[str] = ()) -> list[str]:
+def rewrite_junit_summary_and_answer(top: Path, signatures: Sequence[str] = ()) -> list[str]:
     """Write what others read of a run again, because its record has changed since the verdict. Return warnings.
 
     signatures: files of signatures of failures, ours first; without any, the findings stay. They also stay if one of
@@ -246,5 +246,5 @@ def rewrite_texts_of_verdict(top: Path, signatures: Sequence[str] = ()) -> list[
         warnings = [f"signatures of failures cannot be read again: {' '.join(str(error).split())}"]
         if not explain_failures.read_findings_of_run(top):
             write_failure_explanations(run, verdict, signatures[:1])
-    write_texts(run, verdict)
+    write_junit_summary_and_answer(run, verdict)
     return warnings

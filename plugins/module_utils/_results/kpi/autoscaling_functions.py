@@ -115,7 +115,7 @@ def _count_at(steps: Sequence[Step], moment: float) -> int:
     return next((count for (_since, at), count in reversed(steps) if at <= moment), 0)
 
 
-def find_scale_up(data: PointData) -> ScaleUp:
+def how_servers_followed_load(data: PointData) -> ScaleUp:
     """Return how the servers followed the load. Raises NoFigure if they were not watched or did not grow in number."""
     changes = watched_changes(data)
     ready = ready_servers(changes)
@@ -149,7 +149,7 @@ def find_scale_up(data: PointData) -> ScaleUp:
     )
 
 
-def missed_meanwhile(data: PointData, scale: ScaleUp) -> tuple[int, int]:
+def count_missed_during_scale_up(data: PointData, scale: ScaleUp) -> tuple[int, int]:
     """Return how many requests that were due from the rise until all servers were ready missed the objective; of how
     many. Until the end of the load, if they never were."""
     kept, _share, _text = requests_within_slo(data)
@@ -183,7 +183,7 @@ def scale_up_time(data: PointData, stage: str) -> KpiValue:
     known = ("desired", *POD_STAGES, FIRST_ANSWER, "all_ready")
     if stage not in known:
         raise formats.unknown_value_error("stage", stage, known)
-    scale = find_scale_up(data)
+    scale = how_servers_followed_load(data)
     if stage == FIRST_ANSWER:
         return _first_answer_from_zero(data, scale)
     provenance = data.provenance(LAST)
@@ -206,7 +206,7 @@ def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
     """Return the words of the answer."""
     labels = {"servers": f"{scale.before:,} to {scale.wanted:,} servers", "missed": ""}
     try:
-        missed, of = missed_meanwhile(data, scale)
+        missed, of = count_missed_during_scale_up(data, scale)
     except NoFigure:
         return labels
     return {
@@ -218,7 +218,7 @@ def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
 @kpi_function
 def scale_up_missed(data: PointData) -> KpiValue:
     """Share (%) of requests, due from the rise of the load until all servers were ready, that missed the objective."""
-    missed, of = missed_meanwhile(data, find_scale_up(data))
+    missed, of = count_missed_during_scale_up(data, how_servers_followed_load(data))
     return KpiValue(100 * missed / of if of else None, of, of, **data.provenance(LAST))
 
 

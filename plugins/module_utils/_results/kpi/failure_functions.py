@@ -10,9 +10,20 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..timeline.failure_records import CAUSES, NODE_LOST, OF_LOST_NODE, OF_TRAINING, STAGES, WHOLE, Recovery
 from ..timeline.failure_recoveries import PointFailures
-from ..timeline.kueue_recovery_stages import EVICTED, MARKED, OF_QUEUE, OF_TOPOLOGY
+from ..timeline.recovery_stages import (
+    CAUSES,
+    EVICTED,
+    MARKED,
+    NODE_LOST,
+    OF_LOST_NODE,
+    OF_QUEUE,
+    OF_TOPOLOGY,
+    OF_TRAINING,
+    STAGES,
+    WHOLE,
+    Recovery,
+)
 from .censored_quantiles import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile
 from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrap_arguments_of_kpi, kpi_function
 

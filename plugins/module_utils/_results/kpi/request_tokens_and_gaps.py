@@ -74,9 +74,9 @@ def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures
         ends,
         request_reader.read_server_metrics(folder, []),
         [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
-        request_reader.read_deployment(folder),
+        request_reader.read_deployment_of_servers(folder),
         read.steps,
-        _scale_after_start(request_reader.read_scale(folder, read), read.started),
+        _scale_after_start(request_reader.read_changes_of_replicas(folder, read), read.started),
         (read.sessions[0].get("first_tokens") or ()) if read.sessions else (),
     )
 

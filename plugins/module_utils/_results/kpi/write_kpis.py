@@ -264,7 +264,7 @@ def _point_data_as_document(data: PointData) -> dict[str, Any]:
     }
 
 
-def write_point(
+def write_kpis_of_point(
     run: Run,
     point: Point,
     definitions: Sequence[Mapping[str, Any]],
@@ -319,7 +319,7 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:
-        kpis = write_point(run, point, loaded, warnings, labels_of_point(run, point), first)
+        kpis = write_kpis_of_point(run, point, loaded, warnings, labels_of_point(run, point), first)
         return {
             "point": point.number,
             "kpis": len(kpis),

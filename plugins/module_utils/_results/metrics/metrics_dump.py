@@ -30,8 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
-from . import capture_metrics
-from .prometheus import PrometheusClient, PrometheusServer, QueryError
+from . import capture_prometheus_metrics
+from .capture_prometheus_metrics import PrometheusClient, PrometheusServer, QueryError
 
 #: In the run directory: the samples, and what they are (schema metrics_dump/1).
 FILE, INDEX = "metrics_dump.om.gz", "metrics_dump.json"
@@ -160,7 +160,8 @@ def write_metrics_dump(
 
 def _time_window_of_run(top: Path) -> tuple[float, float]:
     windows = [
-        capture_metrics.point_time_window(point, time.time()) for point in run_reader.read_run_directory(top).points
+        capture_prometheus_metrics.point_time_window(point, time.time())
+        for point in run_reader.read_run_directory(top).points
     ]
     known = [window for window in windows if window is not None]
     if not known:
@@ -177,7 +178,11 @@ def promql_series_selector(name: str, matchers: Sequence[str]) -> str:
 
 def _queried_metrics_first(names: Sequence[str], queries: Sequence[str]) -> list[str]:
     """Return the names, first those that occur in a query: they matter most if the dump must end early."""
-    known = {word for query in capture_metrics.load_metric_queries(queries) for word in _PLAIN.findall(query["query"])}
+    known = {
+        word
+        for query in capture_prometheus_metrics.load_metric_queries(queries)
+        for word in _PLAIN.findall(query["query"])
+    }
     return sorted(names, key=lambda name: (name not in known, name))
 
 

@@ -115,7 +115,7 @@ def draw_plots_of_points(
         extras = read_point_data.extras_for_plots(run, point, table, notes)
         for suffix, part in _real_and_simulated_tables(table):
             _DRAWN_FROM[number + suffix] = PointData(
-                part, read_point_data.extras_of_workload_subset(extras, part), resample=BANDS
+                part, read_point_data.data_of_some_workloads(extras, part), resample=BANDS
             )
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(part for part in (labels.get(number, ""), nodes) if part)
@@ -192,6 +192,6 @@ def draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path,
 
 
 def _unless_broken(what: str, draw: Callable[[], list[PlotFile]], notes: list[str]) -> list[PlotFile]:
-    with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(what, notes):
+    with contextlib.suppress(ImportError), plot_canvas.note_failed_plots(what, notes):
         return draw()
     return []  # if a library is missing, the plots of the points report it

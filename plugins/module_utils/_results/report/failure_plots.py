@@ -12,9 +12,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 
 from ..kpi.failure_functions import failures_of_point
 from ..kpi.point_data import PointData
-from ..timeline.failure_records import BLOCKED, CAUSES, REDONE, WAITING, FailingPod
 from ..timeline.failure_recoveries import PointFailures
 from ..timeline.pod_lifetimes import midpoint_of_span
+from ..timeline.recovery_stages import BLOCKED, CAUSES, REDONE, WAITING, FailingPod
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
@@ -38,7 +38,7 @@ _PARTS = {
 }
 
 
-def arrange_in_ranks(lives: list[FailingPod]) -> list[list[FailingPod]]:
+def arrange_pods_in_lines(lives: list[FailingPod]) -> list[list[FailingPod]]:
     """Return the pods of a workload in lines: a pod takes the line of the one that has stopped for the longest time."""
     ranks: list[list[FailingPod]] = []
     for pod in sorted(lives, key=lambda pod: midpoint_of_span(pod.created)):
@@ -63,7 +63,7 @@ def draw_failed_ranks(data: PointData, label: str) -> PlotDrawing | None:
     order = sorted(failures.lives, key=lambda index: (index not in hit, index))
     lines: list[tuple[int, list[FailingPod]]] = []
     for index in order:
-        ranks = arrange_in_ranks(failures.lives[index])
+        ranks = arrange_pods_in_lines(failures.lives[index])
         if lines and len(lines) + len(ranks) > MOST_RANKS:
             break
         lines += [(index, rank) for rank in ranks]

@@ -104,7 +104,7 @@ def import_drawing_libraries() -> None:
 
 
 @contextmanager
-def note_if_not_drawn(what: str, notes: list[str]) -> Iterator[None]:
+def note_failed_plots(what: str, notes: list[str]) -> Iterator[None]:
     """Note why a plot failed, for whatever reason: it must not make the page fail. Raises ImportError.
 
     what: the plot, as the note begins.

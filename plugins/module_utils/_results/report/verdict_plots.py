@@ -199,7 +199,9 @@ def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> lis
     reading_by_count: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
         for reading in line.get("readings") or ():
-            if reading["kpi"] == kpi["name"] and reading.get("point") == run_reader.point_of_attempt(kpi["point"]):
+            if reading["kpi"] == kpi["name"] and reading.get("point") == run_reader.point_of_attempt_folder(
+                kpi["point"]
+            ):
                 reading_by_count[int(reading.get("attempts") or 0)] = reading
     return [reading_by_count[attempts] for attempts in sorted(reading_by_count)]
 

@@ -50,7 +50,7 @@ def section_of_repeated_figures(
         label = f"point {kpi['point']}" if len({point.of for point in run.points}) > 1 else ""
         plot = None
         # If a library is missing, the plots of the points report it.
-        with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"attempts of {kpi['name']}", notes):
+        with contextlib.suppress(ImportError), plot_canvas.note_failed_plots(f"attempts of {kpi['name']}", notes):
             plot = verdict_plots.draw_repeated_figure(kpi, run.schedule, folder / f"repeated_{place:02d}", label)
         if plot is not None:
             limit = (kpi.get("limit") or {}).get("text")
@@ -77,7 +77,7 @@ def section_of_bisection(run: Run, folder: Path, notes: list[str]) -> dict[str, 
         "rows": verdict_plots.bisection_rows(bisection, unit),
         "plot": None,
     }
-    with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn("the bisection", notes):
+    with contextlib.suppress(ImportError), plot_canvas.note_failed_plots("the bisection", notes):
         section["plot"] = verdict_plots.draw_bisection(bisection, unit, folder / "bisection")
     return section
 
@@ -140,7 +140,7 @@ def _history_plots_with_sentences(
     pictures: list[dict[str, Any]] = []
     for place, kpi in enumerate(verdict_plots.histories_to_draw(verdict.get("kpis") or (), first)):
         plot = None
-        with contextlib.suppress(ImportError), plot_canvas.note_if_not_drawn(f"history of {kpi['name']}", notes):
+        with contextlib.suppress(ImportError), plot_canvas.note_failed_plots(f"history of {kpi['name']}", notes):
             plot = verdict_plots.draw_history(kpi, folder / f"history_{place:02d}", labels.get(kpi["point"], ""))
         if plot is not None:
             pictures.append(

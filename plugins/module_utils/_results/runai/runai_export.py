@@ -187,7 +187,7 @@ def plot_values_by_event(of: Sequence[WorkloadTimes], plot: str) -> dict[str, Pa
     return {event: values for event, values in values_by_event.items() if values or event not in OPTIONAL}
 
 
-def simulated_events(table: TimelineTable) -> set[str]:
+def events_of_simulated_stages(table: TimelineTable) -> set[str]:
     """Return the events whose time depends on a stage that is simulated."""
     simulated = {stage["name"] for stage in table.stages if stage.get("simulated")}
 
@@ -248,7 +248,7 @@ def draw_runai_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str,
     FigureCanvasAgg(figure).print_png(str(path))
 
 
-def head_and_tail(of: Sequence[Any], head: int, tail: int) -> Sequence[Any]:
+def select_head_and_tail(of: Sequence[Any], head: int, tail: int) -> Sequence[Any]:
     """Return the first ``head`` workloads and of these the last ``tail``; 0 for all."""
     first = of[:head] if head else of
     return first[-tail:] if tail else first
@@ -286,8 +286,8 @@ def _draw_plots(
     table: TimelineTable, folder: Path, plots: Sequence[str], skip_errors: bool, head: int, tail: int
 ) -> None:
     seen = [stamps for _row, stamps in fully_measured_workloads(table, skip_errors)]
-    shown = head_and_tail(seen, head, tail)
-    simulated = simulated_events(table)
+    shown = select_head_and_tail(seen, head, tail)
+    simulated = events_of_simulated_stages(table)
     for plot in PLOTS:
         path = folder / f"{plot}.png"
         if plot in plots:

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     shift_between_clocks,
 )
 
-from .single_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_resource_version
+from .single_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_etcd_revision
 
 
 class ClientClocks:
@@ -171,7 +171,7 @@ def _on_clock(clocks: Iterable[ClientClock], name: str, to: ClientClock) -> Iter
     """Yield the writes or the probes of the clients of one machine, on the clock of one of them."""
     for clock in clocks:
         shift = _shift(clock, to)
-        for at, sent, answered in probes_with_resource_version(getattr(clock, name)):
+        for at, sent, answered in probes_with_etcd_revision(getattr(clock, name)):
             yield at, sent + shift, answered + shift
 
 

@@ -25,7 +25,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
 
 from . import timeline_builder
 from .client_clocks import ClientClocks
-from .failure_records import (
+from .failure_rows import (
+    FILE,
+    KUBELET_RESTARTED,
+    OF_CONTROL_PLANE,
+    WORKER_AWAY,
+    Injection,
+    read_failure_rows,
+    sort_failure_rows,
+)
+from .gpu_accounting import share_gpu_seconds
+from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
+from .recovery_stages import (
     DETECTED,
     DISRUPTED,
     GPU_LOST,
@@ -39,22 +50,15 @@ from .failure_records import (
     TAINTED,
     WHOLE,
     FailingPod,
+    QueueCollector,
     Recovery,
+    TrainingProgress,
+    find_queue_stages,
+    find_topology_stages,
+    how_training_resumed,
+    training_progress_by_workload,
 )
-from .failure_rows import (
-    FILE,
-    KUBELET_RESTARTED,
-    OF_CONTROL_PLANE,
-    WORKER_AWAY,
-    Injection,
-    read_failure_rows,
-    sort_failure_rows,
-)
-from .gpu_accounting import share_gpu_seconds
-from .kueue_recovery_stages import QueueCollector, find_queue_stages, find_topology_stages
-from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .single_clocks import parse_resource_version
-from .training_resumption import TrainingProgress, how_training_resumed, training_progress_by_workload
 
 
 @dataclass

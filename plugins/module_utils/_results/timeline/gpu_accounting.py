@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from math import inf, isnan, nan
 
-from .failure_records import BLOCKED, REDONE, WAITING, FailingPod, Recovery
 from .pod_lifetimes import midpoint_of_span
+from .recovery_stages import BLOCKED, REDONE, WAITING, FailingPod, Recovery
 
 
 class _GpuLevels:

@@ -37,7 +37,7 @@ def parse_resource_version(text: str | None) -> int | None:
     return int(text)
 
 
-def probes_with_resource_version(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
+def probes_with_etcd_revision(probes: Iterable[tuple[str, float, float]]) -> Iterator[tuple[int, float, float]]:
     """Yield the probes with a resourceVersion of etcd's, as a number."""
     for text, sent, answered in probes:
         at = parse_resource_version(text)

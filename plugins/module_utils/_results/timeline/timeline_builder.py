@@ -51,7 +51,7 @@ STOPPED = "stopped"
 _NAMED = 10
 
 
-def complete_table(reader: EventReader, intervals: IntervalAssignment) -> None:
+def add_gangs_outcomes_and_contradictions(reader: EventReader, intervals: IntervalAssignment) -> None:
     """Complete the table: gangs, outcome and contradictions of each row."""
     table = intervals.table
     endings = [(table.latest[stage.name], stage.ends) for stage in intervals.stages if stage.ends]
@@ -182,7 +182,7 @@ def build_timeline_from_inputs(
         table.header["end"] = last
     _take_releases(table, inputs, clocks)
     _take_stops(table, inputs, clocks)
-    complete_table(reader, intervals)
+    add_gangs_outcomes_and_contradictions(reader, intervals)
     intervals.date_found()
     if intervals.foreign is not None:
         _describe_foreign(table, intervals.foreign)

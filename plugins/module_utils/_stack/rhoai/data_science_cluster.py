@@ -295,7 +295,7 @@ class DataScience:
         self.say(f"{what} {format_object_title(resource)}")
 
 
-def ensure_cluster_state(
+def ensure_data_science_cluster_state(
     client: Client, wanted: DataScienceSpec, state: str, step: StepDirectory, say: Say, check: bool = False
 ) -> dict[str, Any]:
     """Ensure that a DataScienceCluster is present or absent. Raises InputError, OwnershipError, WaitTimeout."""

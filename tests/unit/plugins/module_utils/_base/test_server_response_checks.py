@@ -47,7 +47,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messag
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.read_past_runs import (
     read_runs_from_opensearch,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.prometheus import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.capture_prometheus_metrics import (
     PrometheusClient,
     PrometheusServer,
 )

@@ -126,7 +126,7 @@ def test_only_somebody_elses_object_keeps_a_namespace(kind: str, what: dict[str,
 
 
 def test_metadata_is_read_from_what_the_server_sends() -> None:
-    found = deletion_order.labelled_object(
+    found = deletion_order.metadata_for_deletion(
         JOB,
         {
             "metadata": {

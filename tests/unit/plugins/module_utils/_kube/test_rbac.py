@@ -10,8 +10,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import (
     format_rights,
-    name_for_subject,
     rbac_manifests,
+    rbac_object_name_for_user,
     rights_needed_in_phases,
     rights_refused_by_server,
 )
@@ -88,6 +88,8 @@ def test_what_the_server_refuses_is_named(tmp_path: Path) -> None:
 
 
 def test_two_users_have_roles_of_their_own() -> None:
-    names = [name_for_subject(subject) for subject in ("", "ada", "jo@example.com", "system:serviceaccount:a:b")]
+    names = [
+        rbac_object_name_for_user(subject) for subject in ("", "ada", "jo@example.com", "system:serviceaccount:a:b")
+    ]
     assert len(set(names)) == len(names) and names[2] == "seatrial-run:jo@example.com"
-    assert name_for_subject("a/b%c") == "seatrial-run:a-b-c"  # neither may be in the name of a role
+    assert rbac_object_name_for_user("a/b%c") == "seatrial-run:a-b-c"  # neither may be in the name of a role

@@ -17,7 +17,7 @@ def test_a_folder_name_has_its_point_and_attempt(number, attempt):
     of = f"{number:03d}"
     name = run_reader.attempt_folder(of, attempt)
     assert run_reader.split_attempt_name(name) == (of, attempt)
-    assert run_reader.point_of_attempt(name) == of
+    assert run_reader.point_of_attempt_folder(name) == of
 
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 600))))

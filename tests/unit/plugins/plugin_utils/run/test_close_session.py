@@ -121,7 +121,7 @@ def test_a_session_is_judged_by_the_verdict_that_it_has_made_only() -> None:
 
 def test_ending_a_phase_gives_its_seconds() -> None:
     found = {"test": {"status": "running", "started": "2026-11-21T05:00:00.000Z"}, "old": {"status": "passed"}}
-    assert run_record.end_running(found, "failed", "why") == ["test"]
+    assert run_record.end_running_phases(found, "failed", "why") == ["test"]
     assert found["test"]["status"] == "failed"
     assert found["test"]["seconds"] > 0
     assert found["old"] == {"status": "passed"}

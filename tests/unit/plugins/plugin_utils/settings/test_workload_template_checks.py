@@ -14,7 +14,7 @@ STAGES = [{"kind": "Job"}, {"kind": "Pod"}]
 
 def checked(folder: Path, text: str) -> None:
     (folder / "t.yml.j2").write_text(text, encoding="utf-8")
-    workload_template_checks.check_template(folder / "t.yml.j2", ["gpus", "image"], STAGES, "my_stages")
+    workload_template_checks.check_workload_template(folder / "t.yml.j2", ["gpus", "image"], STAGES, "my_stages")
 
 
 @pytest.mark.parametrize(

@@ -358,5 +358,5 @@ def test_times_of_leases_are_read_as_the_server_writes_them() -> None:
         lock_lease.parse_micro_time("2026-11-21T10:00:00.250000Z") - lock_lease.parse_micro_time("2026-11-21T10:00:00Z")
         == 0.25
     )
-    assert lock_lease.parse_micro_time(lock_lease.micro_time(1.5e9)) == 1.5e9
+    assert lock_lease.parse_micro_time(lock_lease.format_micro_time(1.5e9)) == 1.5e9
     assert lock_lease.parse_micro_time(None) == lock_lease.parse_micro_time("soon") == 0.0

@@ -96,7 +96,7 @@ def test_an_instance_passes_to_a_run_that_uses_it_and_goes_with_the_last(
         return support.options(data, owner=f"run-{number}", user_pid=pid)
 
     def release(number: int) -> list[str]:
-        return list(cluster_lifecycle.set_cluster_state(of_run(number), "released", support.quiet)["lines"])
+        return list(cluster_lifecycle.set_instance_state(of_run(number), "released", support.quiet)["lines"])
 
     def owner() -> str | None:
         marker = of_run(1).instance.marker()
@@ -127,7 +127,7 @@ def test_runs_that_were_killed_keep_no_instance(
     )
     killed.kill()
     killed.wait()
-    cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
+    cluster_lifecycle.set_instance_state(support.options(data, owner="run-1"), "released", support.quiet)
     assert InstancePaths(data, "tests").marker() is None
 
 
@@ -139,7 +139,7 @@ def test_an_instance_that_was_started_by_hand_passes_to_nobody(
     cluster_lifecycle.create_or_repair_instance(support.options(data), support.quiet)
     by_run = support.options(data, owner="run-1", user_pid=sleepers().pid)
     cluster_lifecycle.create_or_repair_instance(by_run, support.quiet)
-    done = cluster_lifecycle.set_cluster_state(by_run, "released", support.quiet)
+    done = cluster_lifecycle.set_instance_state(by_run, "released", support.quiet)
     assert done["lines"] == ["rehearsal cluster tests was started to stay and stays"]
     marker = by_run.instance.marker()
     assert marker and marker.owner == ""
@@ -149,7 +149,7 @@ def test_an_instance_that_was_started_by_hand_passes_to_nobody(
 def test_a_damaged_record_of_users_keeps_no_instance(data: Path, content: str) -> None:
     instance = made(data, "run-1")
     (instance.path / instance_dir.USERS_FILE).write_text(content)
-    cluster_lifecycle.set_cluster_state(support.options(data, owner="run-1"), "released", support.quiet)
+    cluster_lifecycle.set_instance_state(support.options(data, owner="run-1"), "released", support.quiet)
     assert instance.marker() is None
 
 
@@ -355,7 +355,7 @@ def test_info_of_an_instance_does_without_the_folder_of_a_component_that_is_gone
     marker = instance.marker()
     assert marker
     instance.update(dataclasses.replace(marker, components=[str(tmp_path / "kinds" / "x")]))
-    found = cluster_lifecycle.set_cluster_state(support.options(data), "queried", support.quiet)
+    found = cluster_lifecycle.set_instance_state(support.options(data), "queried", support.quiet)
     assert (found["state"], found["owner"]) == ("partial", "run-1")
 
 
@@ -369,8 +369,8 @@ def test_the_record_of_a_cluster_is_one_that_a_run_can_keep(data: Path) -> None:
 
 def test_check_mode_says_what_would_change_and_changes_nothing(data: Path) -> None:
     options = support.options(data, binaries_dir="/bin")
-    assert cluster_lifecycle.set_cluster_state(options, "present", support.quiet, check=True)["changed"]
-    assert not cluster_lifecycle.set_cluster_state(options, "absent", support.quiet, check=True)["changed"]
+    assert cluster_lifecycle.set_instance_state(options, "present", support.quiet, check=True)["changed"]
+    assert not cluster_lifecycle.set_instance_state(options, "absent", support.quiet, check=True)["changed"]
     assert not data.exists()
 
 

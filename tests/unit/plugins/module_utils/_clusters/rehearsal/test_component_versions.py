@@ -182,7 +182,7 @@ def test_the_copy_of_a_checkout_follows_it_and_keeps_what_is_the_same(
     place = tmp_path / "place"
     source = built_from(kueue, f"{checkout}{revision}").source
     assert source is not None
-    component_versions.stage_checkout(source, place)
+    component_versions.copy_checkout(source, place)
     kept = (place / "go.mod").stat().st_mtime_ns
 
     (checkout / "pkg" / "a.go").rename(checkout / "pkg" / "b.go")
@@ -190,7 +190,7 @@ def test_the_copy_of_a_checkout_follows_it_and_keeps_what_is_the_same(
     git(checkout, "commit", "-m", "two")
     source = built_from(kueue, f"{checkout}{revision}").source
     assert source is not None
-    component_versions.stage_checkout(source, place)
+    component_versions.copy_checkout(source, place)
     assert sorted(path.name for path in (place / "pkg").iterdir()) == ["b.go"]
     assert (place / "go.mod").stat().st_mtime_ns == kept
 
@@ -202,7 +202,7 @@ def test_a_checkout_that_is_edited_meanwhile_is_not_built(
     assert source is not None
     (checkout / "pkg" / "a.go").write_text("package other\n")
     with pytest.raises(InputError, match="again"):
-        component_versions.stage_checkout(source, tmp_path / "place")
+        component_versions.copy_checkout(source, tmp_path / "place")
 
 
 @pytest.mark.parametrize(

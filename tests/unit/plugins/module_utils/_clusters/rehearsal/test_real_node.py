@@ -20,5 +20,5 @@ def test_a_user_who_is_not_root_learns_what_a_real_node_lacks(
     monkeypatch: pytest.MonkeyPatch, user: int, components: list[str], words: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    found = rehearsal_options.real_node_limits(components)
+    found = rehearsal_options.describe_limits_without_root(components)
     assert found.startswith(words) and bool(found) == bool(words)

@@ -34,24 +34,24 @@ def test_nothing_is_started_from_a_folder_that_is_not_of_the_running_cluster(kin
     kept = {"command": ["touch", str(proof)], "environment": {}, "recipe": ""}
     (records / "kueue.restart").write_text(json.dumps(kept), encoding="utf-8")
     row = {"kind": kind, "target": "kueue", "before": {"instance": str(tmp_path / "mine"), "pid": 1, "ticks": 1}}
-    assert control_plane_failures.undo("https://127.0.0.1:1", row) is False
+    assert control_plane_failures.undo_process_failure("https://127.0.0.1:1", row) is False
     assert not proof.exists() and (records / "kueue.restart").exists()
 
 
 @pytest.mark.parametrize("target", ["/tmp/evil", "../../evil", "x/../evil", ""])
 def test_a_target_that_is_a_path_is_no_process(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = instance_dir.InstancePaths(tmp_path, "mine")
-    monkeypatch.setattr(control_plane_failures, "find_instance", lambda _server: instance)
+    monkeypatch.setattr(control_plane_failures, "find_rehearsal_cluster", lambda _server: instance)
     monkeypatch.setattr(control_plane_failures, "_start", lambda *_: pytest.fail("it was started"))
     row = {"kind": CONTROLLER_RESTARTED, "target": target, "before": {"instance": str(instance.path)}}
-    assert control_plane_failures.undo("https://127.0.0.1:1", row) is False
+    assert control_plane_failures.undo_process_failure("https://127.0.0.1:1", row) is False
 
 
 def test_a_worker_that_the_cluster_of_the_load_does_not_have_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = instance_dir.InstancePaths(tmp_path, "mine")
-    monkeypatch.setattr(control_plane_failures, "find_instance", lambda _server: instance)
+    monkeypatch.setattr(control_plane_failures, "find_rehearsal_cluster", lambda _server: instance)
     entry = {name: option.get("default") for name, option in OPTIONS.items()}
     planned = schedule_failures([{**entry, "kind": WORKER_AWAY, "at": [1.0], "worker": "worker-7"}], 1)
     with pytest.raises(InputError, match=r"worker of a worker_away is 'worker-7', and .* has no such worker"):
@@ -63,7 +63,7 @@ def test_a_server_goes_on_when_its_guard_is_asked_to_end(number: signal.Signals,
     server = subprocess.Popen(["sleep", "60"])
     flag = tmp_path / "flag"
     flag.write_text("")
-    command = guard_processes.guard_command(control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0])
+    command = guard_processes.command_line_of_guard(control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0])
     guard = subprocess.Popen(command)
     try:
         deadline = time.monotonic() + 20

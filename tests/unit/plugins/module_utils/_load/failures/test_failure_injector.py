@@ -207,9 +207,9 @@ def test_an_undo_that_is_refused_stops_no_other_one_and_is_reported(cluster: Nod
     assert not cluster.node("b")["spec"].get("unschedulable") and cluster.node("a")["spec"]["unschedulable"]
     assert [row["target"] for row in rows(tmp_path, "undone")] == ["b"] and rows(tmp_path, "end")
     with pytest.raises(ApiError):
-        failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None)
+        failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None)
     cluster.refuse = lambda asked: 0
-    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 1
+    assert failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None) == 1
     assert not cluster.node("a")["spec"].get("unschedulable")
 
 
@@ -229,7 +229,7 @@ def test_a_node_that_was_deleted_in_between_needs_no_undo(cluster: NodeServer, t
 def test_a_kill_between_the_row_and_the_change_leaves_a_node_as_it_is(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a", gpus=5))
     write_row(tmp_path, 0, "a", cluster.client.access.server)
-    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 0
+    assert failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None) == 0
     assert cluster.changes == [] and [row["changed"] for row in rows(tmp_path, "undone")] == [False]
     assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
 
@@ -237,7 +237,7 @@ def test_a_kill_between_the_row_and_the_change_leaves_a_node_as_it_is(cluster: N
 def test_failures_of_another_server_are_left_to_it(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a", **{MARK: "failing-001-0"}))
     write_row(tmp_path, 0, "a", "https://another.example")
-    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 0
+    assert failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None) == 0
     found = injector(cluster, tmp_path, [])
     found.open()
     found.close()
@@ -270,7 +270,7 @@ def test_an_injection_that_does_not_end_is_not_recorded_as_undone(
     while not cluster.node("a")["spec"].get("unschedulable"):
         assert time.monotonic() < deadline, "the change has not arrived"
         time.sleep(0.02)
-    assert failure_ledger.give_back(cluster.client, point(tmp_path), lambda text: None) == 1
+    assert failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None) == 1
     assert not cluster.node("a")["spec"].get("unschedulable")
 
 
@@ -393,8 +393,8 @@ def test_the_pod_that_is_hit_has_the_same_role_in_each_run(cluster: NodeServer, 
         made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin) for begin in begins]
         cluster.objects.clear()
         cluster.add(node("a"), pods=tuple(sorted(made, key=lambda item: item["metadata"]["name"][-5:])))
-        pods = failure_targets.list_pods(cluster.client, failure, run, "001")
-        (target,) = failure_targets.choose(cluster.client, failure, pods, set(), 1)
+        pods = failure_targets.list_running_load_pods(cluster.client, failure, run, "001")
+        (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
         hit += [row["role"] for row in failure_targets.pods_of_target(failure, target, pods, 1)]
     assert len(hit) == 8 and len(set(hit)) == 1 and re.fullmatch(r"[0-2]-workers-0-[0-3]", hit[0])
 
@@ -412,7 +412,9 @@ def test_the_role_of_a_pod_is_its_name_without_what_differs_from_run_to_run(
     cluster: NodeServer, made: dict[str, Any], role: str
 ) -> None:
     cluster.add(node("a"), pods=(made,))
-    assert [row["role"] for row in failure_targets.list_pods(cluster.client, plan()[0], "run", "001")] == [role]
+    assert [row["role"] for row in failure_targets.list_running_load_pods(cluster.client, plan()[0], "run", "001")] == [
+        role
+    ]
 
 
 def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServer, tmp_path: Path) -> None:
@@ -437,15 +439,15 @@ def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluste
     real["metadata"]["labels"] = {}
     cluster.add(real, node("b"), pods=tuple(made))
     (failure,) = plan("network_cut", duration=5.0)
-    pods = failure_targets.list_pods(cluster.client, failure, "run", "001")
+    pods = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001")
     assert [row["name"] for row in pods] == ["p", "q", "r"], "the others have no peer that has an address of its own"
-    (target,) = failure_targets.choose(cluster.client, failure, pods, set(), 1)
+    (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
     hit = failure_targets.pods_of_target(failure, target, pods, 1)
-    assert len(hit) == 2 and failure_targets.place_of(hit[0]) == target and hit[1] != hit[0]
+    assert len(hit) == 2 and failure_targets.target_name_of_pod(hit[0]) == target and hit[1] != hit[0]
     assert hit == failure_targets.pods_of_target(failure, target, list(reversed(pods)), 1)
-    assert failure_targets.choose(cluster.client, failure, pods, {target}, 1) != [target]
+    assert failure_targets.choose_failure_targets(cluster.client, failure, pods, {target}, 1) != [target]
     real["metadata"]["labels"] = {"perfscale.seatrial/simulated": "true"}
-    assert failure_targets.choose(cluster.client, failure, pods, set(), 1) == []
+    assert failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1) == []
     assert "no two pods of a workload run on one real node" in failure_targets.why_skipped(failure)
 
 
@@ -463,9 +465,9 @@ def pods_of_workload(cluster: NodeServer, names: str) -> None:
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
-    monkeypatch.setattr(network_cut, "read_cluster", lambda _server: {"instance": "none"})
-    monkeypatch.setattr(network_cut, "inject", lambda _row: None)
-    monkeypatch.setattr(network_cut, "undo", lambda _server, _row: True)
+    monkeypatch.setattr(network_cut, "read_cluster_folder", lambda _server: {"instance": "none"})
+    monkeypatch.setattr(network_cut, "inject_network_cut", lambda _row: None)
+    monkeypatch.setattr(network_cut, "undo_network_cut", lambda _server, _row: True)
 
 
 @pytest.mark.usefixtures("cuts")
@@ -501,7 +503,7 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
     def inject(_row: Any) -> None:
         raise network_cut.PodEnded("pod p has ended")
 
-    monkeypatch.setattr(network_cut, "inject", inject)
+    monkeypatch.setattr(network_cut, "inject_network_cut", inject)
     pods_of_workload(cluster, "pq")
     found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
     found.open()
@@ -537,15 +539,15 @@ def test_a_continued_load_counts_what_earlier_sessions_injected(cluster: NodeSer
 
 def test_other_failures_or_another_seed_are_refused_for_the_same_point(cluster: NodeServer, tmp_path: Path) -> None:
     planned = plan()
-    failure_ledger.check_schedule(point(tmp_path), planned, 1)
+    failure_ledger.check_schedule_is_unchanged(point(tmp_path), planned, 1)
     found = injector(cluster, tmp_path, planned)
     found.open()
     found.close()
-    failure_ledger.check_schedule(point(tmp_path), planned, 1)
+    failure_ledger.check_schedule_is_unchanged(point(tmp_path), planned, 1)
     with pytest.raises(InputError, match="those of an earlier call"):
-        failure_ledger.check_schedule(point(tmp_path), plan(duration=5.0), 1)
+        failure_ledger.check_schedule_is_unchanged(point(tmp_path), plan(duration=5.0), 1)
     with pytest.raises(InputError, match="with seed 1, and seed is 2"):
-        failure_ledger.check_schedule(point(tmp_path), planned, 2)
+        failure_ledger.check_schedule_is_unchanged(point(tmp_path), planned, 2)
 
 
 def test_a_row_that_cannot_be_written_ends_the_load(

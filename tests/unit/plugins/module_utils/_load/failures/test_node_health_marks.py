@@ -29,8 +29,8 @@ KEY = "example.com/gpu-lost"
     ],
 )
 def test_a_pod_that_tolerates_a_taint_for_ever_is_not_evicted(toleration: dict[str, Any], tolerated: bool) -> None:
-    assert node_health_marks.tolerates({"spec": {"tolerations": [toleration]}}, TAINT) is tolerated
-    assert not node_health_marks.tolerates({"spec": {}}, TAINT)
+    assert node_health_marks.does_pod_tolerate_taint({"spec": {"tolerations": [toleration]}}, TAINT) is tolerated
+    assert not node_health_marks.does_pod_tolerate_taint({"spec": {}}, TAINT)
 
 
 def test_a_condition_or_taint_that_a_node_has_already_is_refused() -> None:
@@ -40,9 +40,9 @@ def test_a_condition_or_taint_that_a_node_has_already_is_refused() -> None:
         "status": {"conditions": [{"type": "GPUHealthy", "status": "True"}]},
     }
     free = {"metadata": {"name": "b"}, "spec": {}, "status": {}}
-    node_health_marks.check_free([free], "GPUHealthy=False", TAINT)
-    node_health_marks.check_free([free, taken], "", f"{KEY}:NoSchedule")
+    node_health_marks.check_node_has_no_such_mark([free], "GPUHealthy=False", TAINT)
+    node_health_marks.check_node_has_no_such_mark([free, taken], "", f"{KEY}:NoSchedule")
     with pytest.raises(InputError, match="node a has a condition GPUHealthy already"):
-        node_health_marks.check_free([free, taken], "GPUHealthy=False", "")
+        node_health_marks.check_node_has_no_such_mark([free, taken], "GPUHealthy=False", "")
     with pytest.raises(InputError, match=f"node a has the taint {TAINT} already"):
-        node_health_marks.check_free([free, taken], "", TAINT)
+        node_health_marks.check_node_has_no_such_mark([free, taken], "", TAINT)

@@ -44,7 +44,7 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
     assert sent(store, large, small) == first
     assert all(one["metadata"]["labels"] == {"a": "b"} for one in store.held.values())
     for one, path in zip(first, (large, small), strict=True):
-        files_in_configmaps.fetch_file(store, "ns", one, tmp_path / "out")
+        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == path.read_bytes()
 
 
@@ -59,7 +59,7 @@ def test_a_file_that_would_fill_the_disk_is_refused_before_it_does(
     assert len(one["parts"]) == 1, "a thousandth of its size"
     monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=100 << 20))
     with pytest.raises(DataError, match="bomb: it unpacks to .* MiB or more, and 100 MiB are free"):
-        files_in_configmaps.fetch_file(store, "ns", one, tmp_path / "out")
+        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
     assert (tmp_path / "out").stat().st_size <= 100 << 20
 
 
@@ -69,9 +69,13 @@ def test_a_part_that_is_gone_or_another_one_is_an_error(tmp_path: Path) -> None:
     store = ConfigMapStore()
     (one,) = sent(store, path)
     with pytest.raises(DataError, match="its checksum differs after the transfer"):
-        files_in_configmaps.fetch_file(store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out")
+        files_in_configmaps.fetch_file_from_configmaps(
+            store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out"
+        )
     with pytest.raises(DataError, match="has no valid chunk of it"):
-        files_in_configmaps.fetch_file(store, "ns", {**one, "parts": one["parts"][1:]}, tmp_path / "out")
+        files_in_configmaps.fetch_file_from_configmaps(
+            store, "ns", {**one, "parts": one["parts"][1:]}, tmp_path / "out"
+        )
     del store.held[one["parts"][1]]
     with pytest.raises(DataError, match="load-x-0002 with a chunk .* was deleted"):
-        files_in_configmaps.fetch_file(store, "ns", one, tmp_path / "out")
+        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")

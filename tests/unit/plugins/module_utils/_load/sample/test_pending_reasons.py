@@ -72,7 +72,7 @@ def test_workloads_are_counted_and_what_a_pod_says_wins(monkeypatch: pytest.Monk
 
 
 def test_a_line_says_how_many_wait_for_what() -> None:
-    assert workload_progress_counts.progress_parts([(12, "0/0 nodes available"), (1, "no quota")]) == [
+    assert workload_progress_counts.format_pending_reasons([(12, "0/0 nodes available"), (1, "no quota")]) == [
         "12 pending: 0/0 nodes available",
         "1 pending: no quota",
     ]

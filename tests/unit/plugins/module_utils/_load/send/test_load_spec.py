@@ -72,15 +72,15 @@ def test_a_wrong_value_is_named_with_its_option(wrong: dict[str, Any], message: 
 
 
 def test_a_remote_load_is_checked_as_the_module_checks_it() -> None:
-    found = load_spec.remote_parameters({"count": "3", "templates": TEMPLATES}, "test-run", "002")
+    found = load_spec.parameters_of_remote_load({"count": "3", "templates": TEMPLATES}, "test-run", "002")
     assert (found["count"], found["point"], found["retry_time"]) == (3, "002", 120)
     with pytest.raises(InputError, match="count"):
-        load_spec.remote_parameters({"templates": TEMPLATES}, "test-run", "002")
+        load_spec.parameters_of_remote_load({"templates": TEMPLATES}, "test-run", "002")
     with pytest.raises(InputError, match="in_flight is 0"):
-        load_spec.remote_parameters({"count": 3, "templates": TEMPLATES, "in_flight": 0}, "test-run", "002")
+        load_spec.parameters_of_remote_load({"count": 3, "templates": TEMPLATES, "in_flight": 0}, "test-run", "002")
 
 
 def test_a_check_leaves_the_defaults_of_the_options_as_they_are() -> None:
     before = copy.deepcopy(load_spec.SUBMIT)
-    load_spec.remote_parameters({"count": 3, "templates": TEMPLATES}, "test-run", "002")
+    load_spec.parameters_of_remote_load({"count": 3, "templates": TEMPLATES}, "test-run", "002")
     assert before == load_spec.SUBMIT

@@ -22,7 +22,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     failure_texts,
     write_verdict,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import finding_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import (
+    format_finding_as_line,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 ROOT = Path(__file__).parents[6]
@@ -84,7 +86,7 @@ def test_an_error_is_found_with_file_line_and_class(tmp_path: Path) -> None:
     where = finding["evidence"][0]
     assert where["file"] == "run.yml"
     assert (top / "run.yml").read_text().splitlines()[where["line"] - 1].strip().startswith("error:")
-    assert "run.yml:" in finding_line(finding)
+    assert "run.yml:" in format_finding_as_line(finding)
 
 
 def test_evidence_has_no_secret_no_control_character_and_one_line(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_past_runs_are_counted_and_stay(tmp_path: Path) -> None:
     past = {"quota": ["t1120-aaaaaa", "t1121-aaaaaa"], "oom": ["t1121-aaaaaa"]}
     document = explain(top, past=past, past_runs=5)
     assert document["findings"][0]["past_runs"] == 2
-    assert "also in 2 past runs since t1120-aaaaaa" in finding_line(document["findings"][0])
+    assert "also in 2 past runs since t1120-aaaaaa" in format_finding_as_line(document["findings"][0])
     files.write_json(top / explain_failures.FILE, document, "findings/1")
     assert explain(top)["findings"] == document["findings"]
 
@@ -167,7 +169,7 @@ def test_only_whole_findings_of_an_earlier_file_are_read(tmp_path: Path, change:
         document["past"] = {"runs": 1, "signatures": {"quota": [1]}}
         (top / explain_failures.FILE).write_text(json.dumps(document))
         assert explain_failures.match_failure_signatures(top) == ("oom",)
-        assert write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)]) == []
+        assert write_verdict.rewrite_junit_summary_and_answer(top, [str(SIGNATURES)]) == []
         assert explain_failures.match_failure_signatures(top) == ("quota", "oom")
 
 
@@ -189,13 +191,13 @@ def test_damaged_and_hostile_files_end_nothing(tmp_path: Path) -> None:
     assert "quota" in names(explain(top))
     pod = {"kind": "Pod", "metadata": 1, "status": {"containerStatuses": [1]}}
     (folder / "pods.jsonl").write_text(json.dumps(pod))
-    write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)])
+    write_verdict.rewrite_junit_summary_and_answer(top, [str(SIGNATURES)])
     assert "error" in (top / "junit.xml").read_text()
 
 
 def test_causes_are_in_all_texts_of_a_run(tmp_path: Path) -> None:
     top = write_run(tmp_path / "run", "exceeded quota: few")
-    write_verdict.rewrite_texts_of_verdict(top, [str(SIGNATURES)])
+    write_verdict.rewrite_junit_summary_and_answer(top, [str(SIGNATURES)])
     remedy = "Ask for less, raise the ResourceQuota"
     summary = (top / "summary.md").read_text()
     assert "Known causes:" in summary and remedy in summary and "run.yml:" in summary

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import (
-    rewrite_texts_of_verdict,
+    rewrite_junit_summary_and_answer,
     write_verdict,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
@@ -119,7 +119,7 @@ def test_both_files_lie_in_the_run_directory_and_are_written_again_when_the_run_
         "error": "left over",
     }
     files.write_yaml(top / "run.yml", {**record, "phases": {**record["phases"], "cleanup": late}})
-    rewrite_texts_of_verdict(top)
+    rewrite_junit_summary_and_answer(top)
     assert "left over" in (top / "junit.xml").read_text() and before != (top / "junit.xml").read_text()
 
 

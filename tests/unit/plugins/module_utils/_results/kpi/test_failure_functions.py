@@ -18,15 +18,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi im
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
-    STAGES,
-    Recovery,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     PointFailures,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_rows import Injection
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import Resumption
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.recovery_stages import (
+    STAGES,
+    Recovery,
+    Resumption,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 DEFINITIONS = [

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.prometheus import PrometheusServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.capture_prometheus_metrics import (
+    PrometheusServer,
+)
 from scripted_server import Asked, ScriptedServer
 
 NAMES = {"status": "success", "data": ["a_total"]}

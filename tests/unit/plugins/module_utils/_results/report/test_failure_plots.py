@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import failure_plots, plot_canvas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
-    FailingPod,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     NEVER,
     PointFailures,
     join_failures,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.recovery_stages import FailingPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from pytest import approx
 
@@ -62,7 +60,7 @@ def test_a_load_without_failures_has_no_plots_of_them() -> None:
 
 def test_a_replacement_takes_the_line_of_the_pod_that_was_lost(tmp_path: Path) -> None:
     found = failures()
-    ranks = failure_plots.arrange_in_ranks(found.lives[0])
+    ranks = failure_plots.arrange_pods_in_lines(found.lives[0])
     assert [len(rank) for rank in ranks] == [2, 1] and ranks[0][1].running[0] == 18
     with plot_canvas.plot_style_context():
         drawing = failure_plots.draw_failed_ranks(point(found), "")

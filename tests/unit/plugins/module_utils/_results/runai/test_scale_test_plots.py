@@ -60,9 +60,9 @@ def test_a_panel_is_in_submission_order_and_its_title_has_the_mean() -> None:
 
 def test_an_event_is_simulated_if_its_stage_or_one_that_it_is_counted_from_is() -> None:
     table = with_parts(WHOLE)
-    assert runai_export.simulated_events(table) == set()
+    assert runai_export.events_of_simulated_stages(table) == set()
     table.header["stages"] = [{"name": "podgroup_created", "simulated": True}]
-    found = runai_export.simulated_events(table)
+    found = runai_export.events_of_simulated_stages(table)
     assert {"Pod Group Creation", "Pod Scheduling Decision"} <= found
     assert found.isdisjoint({"Workload Creation", "Job Creation", "Last Pod Creation", "Total Pod Scheduling Decision"})
 
@@ -75,7 +75,7 @@ def test_the_labels_of_a_short_time_axis_differ() -> None:
 
 @pytest.mark.parametrize(("head", "tail", "shown"), [(0, 0, "abcde"), (2, 0, "ab"), (0, 2, "de"), (4, 2, "cd")])
 def test_head_and_tail_choose_as_the_tool_does(head: int, tail: int, shown: str) -> None:
-    assert "".join(runai_export.head_and_tail(list("abcde"), head, tail)) == shown
+    assert "".join(runai_export.select_head_and_tail(list("abcde"), head, tail)) == shown
 
 
 def run_of(folder: Path, *kinds: str) -> Path:

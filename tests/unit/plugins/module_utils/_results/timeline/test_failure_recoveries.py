@@ -9,15 +9,13 @@ from math import inf, isnan
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_records import (
-    CAUSES,
-    FailingPod,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.failure_recoveries import (
     PointFailures,
     join_failures,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.training_resumption import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.recovery_stages import (
+    CAUSES,
+    FailingPod,
     TrainingProgress,
 )
 from hypothesis import given
