@@ -78,6 +78,13 @@ class InferenceRequest:
             self.answer = StreamedResponse(self.keep_text, self.count)
             self.learned = self.expected = None
 
+    def sent_row(self, zero: float, now: int) -> str:
+        """Return the line ``sent`` of requests.jsonl. zero: the wall clock's seconds at moment 0."""
+        return (
+            f'{{"type":"sent","index":{self.index},"due":{zero + self.due / SECOND:.6f}'
+            f',"sent":{zero + now / SECOND:.6f}}}'
+        )
+
     def take(self, data: bytes, moment: int, lag: int) -> None:
         """Take received bytes. Raises BrokenAnswer."""
         if moment < self.last_moment:

@@ -23,32 +23,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 
 from .client_process_resources import raise_file_limit
+from .connection_events import PRECISE, ConnectionEvents, parse_aside, put_tokens_aside
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .request_connection import (
-    BYTES,
     READ,
-    ROOM,
     SO_TIMESTAMPNS,
     STAMPS,
     ConnectionLost,
     InferenceServer,
     RequestConnection,
-    arrival,
 )
 from .request_schedule import RequestSchedule
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
 _LONGEST_WAIT = 0.2
-#: Wait, in nanoseconds, that leaves the time to prepare the next request. Half of it is how imprecise epoll's timer is.
-_PRECISE = 2_000_000
-#: select() has a more precise timer than epoll, but for file descriptors below this number only.
-_MOST_SELECTED = 1024
-_NOTHING: tuple[int, ...] = ()
-#: Open requests from which on what arrives is collected for a moment before it is read: to wake for each token costs
-#: more than to read it. The times are the kernel's, so they stay exact for tokens of an answer that are further apart.
-#: The moment is this part of the time between two of them, and has these limits in nanoseconds.
-_MANY_OPEN, _PART_OF_GAP, _LEAST_COLLECTING, _MOST_COLLECTING = 8, 8, 300_000, 1_000_000
 #: Seconds, and requests in a row without a success, after which the load ends because the server is of no use.
 _HOPELESS_SECONDS, _HOPELESS_REQUESTS = 5.0, 20
 #: Pause before a refused request is sent again if the server names none, seconds.
@@ -102,8 +91,7 @@ class RequestEngine:
         self.most_open = raise_file_limit(limits.max_open)
         if self.most_open < 1:
             raise InputError("the limit of open files of this user (ulimit -n) leaves none for requests")
-        self._epoll = select.epoll()
-        self._waits = (self._epoll.fileno(),)
+        self._events = ConnectionEvents()
         # Keeps the kernel's time stamps switched on while there is no other connection.
         self._stamps = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._stamps.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -114,8 +102,6 @@ class RequestEngine:
         self._connecting: deque[tuple[int, RequestConnection]] = deque()
         self._rows: list[str] = []
         self._encoded: tuple[InferenceRequest, bytes] | None = None
-        self._gap = 0  # between two tokens of an answer, smoothed, nanoseconds
-        self._collecting = _LEAST_COLLECTING
         self._bad = 0  # requests in a row without a success
         self._last_good = 0
         self.open: dict[InferenceRequest, RequestConnection | None] = {}
@@ -154,7 +140,8 @@ class RequestEngine:
                     moment = schedule.next_moment()
                 if moment is None and not self.open:
                     break
-                for connection, mask in self._put_tokens_aside(self._wait(schedule, moment, next_tick)):
+                events = self._wait(schedule, moment, next_tick)
+                for connection, mask in put_tokens_aside(self._connections, events):
                     if self._connections.get(connection.fd) is connection:
                         self._handle(connection, mask, schedule)
                 self._flush()
@@ -169,29 +156,15 @@ class RequestEngine:
         for connection in list(self._connections.values()):
             self._drop(connection)
         self._stamps.close()
-        self._epoll.close()
+        self._events.close()
 
     def _wait(self, schedule: RequestSchedule, moment: int | None, next_tick: int) -> list[tuple[int, int]]:
         until = next_tick if moment is None or len(self.open) >= self.most_open else min(moment, next_tick)
-        left = until - time.monotonic_ns()
-        if left > _PRECISE:
+        if until - time.monotonic_ns() > PRECISE:
             following = schedule.peek()
             if following is not None and (self._encoded is None or self._encoded[0] is not following):
                 self._encoded = (following, self._encode(following, self._server_of(following)))
-                left = until - time.monotonic_ns()
-        if left <= 0:
-            return self._epoll.poll(0)
-        if self._epoll.fileno() >= _MOST_SELECTED:
-            arrived = bool(self._epoll.poll(max(0, left - _PRECISE // 2) / SECOND))
-        else:
-            arrived = bool(select.select(self._waits, _NOTHING, _NOTHING, left / SECOND)[0])
-        if arrived and len(self.open) >= _MANY_OPEN:
-            left = min(until - time.monotonic_ns(), self._collecting)
-            if left > 0:
-                time.sleep(left / SECOND)
-        if not arrived or time.monotonic_ns() >= until:  # first what is due: reading takes longer than sending
-            return []
-        return self._epoll.poll(0)
+        return self._events.wait(until, len(self.open))
 
     def _server_of(self, request: InferenceRequest) -> InferenceServer:
         # By its number alone, each client would have few of the servers: with as many clients as servers, one.
@@ -209,12 +182,7 @@ class RequestEngine:
         if not due:
             return
         zero = self._clock.wall - self._clock.monotonic
-        first = [request for request in due if not request.attempts]
-        self._rows += [
-            f'{{"type":"sent","index":{request.index},"due":{zero + request.due / SECOND:.6f}'
-            f',"sent":{zero + now / SECOND:.6f}}}'
-            for request in first
-        ]
+        self._rows += [request.sent_row(zero, now) for request in due if not request.attempts]
         self._flush()
         for request in due:
             self._send(request, schedule)
@@ -246,7 +214,7 @@ class RequestEngine:
                 connection.send(wire)
             else:
                 connection.pending = wire
-            self._register(connection)
+            self._events.register(connection)
         except ConnectionLost as error:
             self._lost(self.open[request], request, error.cause, str(error), schedule)
         except OSError as error:
@@ -258,14 +226,6 @@ class RequestEngine:
         self._connections[connection.fd] = connection
         self._connecting.append((connection.opened + int(self._limits.connect_timeout * SECOND), connection))
         return connection
-
-    def _register(self, connection: RequestConnection) -> None:
-        if connection.registered != connection.wants:
-            if connection.registered:
-                self._epoll.modify(connection.fd, connection.wants)
-            else:
-                self._epoll.register(connection.fd, connection.wants)
-            connection.registered = connection.wants
 
     def _handle(self, connection: RequestConnection, mask: int, schedule: RequestSchedule) -> None:
         request = connection.request
@@ -280,7 +240,7 @@ class RequestEngine:
                     request.connect = time.monotonic_ns() - connection.opened
                 connection.send(wire)
             if connection.registered != connection.wants and self._connections.get(connection.fd) is connection:
-                self._register(connection)
+                self._events.register(connection)
         except ConnectionLost as error:
             self._lost(connection, request, error.cause, str(error), schedule)
         except BrokenAnswer as error:
@@ -288,7 +248,7 @@ class RequestEngine:
 
     def _read(self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule) -> None:
         if request is not None and connection.aside:
-            self._parse_aside(connection, request)
+            parse_aside(connection, request, self.lags)
         try:
             data, moment, lag = connection.read()
         except BlockingIOError:
@@ -310,44 +270,12 @@ class RequestEngine:
                 self._drop(connection)
             self._finish(request, moment, schedule)
 
-    def _put_tokens_aside(self, events: list[tuple[int, int]]) -> list[tuple[RequestConnection, int]]:
-        """Receive the tokens among the events, without parsing them; return the connections with something else.
-
-        This is all that happens to most tokens when they arrive. To parse those of an answer together costs half.
-        """
-        connections, clock, others = self._connections, time.monotonic_ns, []
-        for fd, mask in events:
-            connection = connections.get(fd)
-            if connection is None:
-                continue
-            request = connection.request
-            if mask == select.EPOLLIN and connection.plain and request is not None and request.expected is not None:
-                try:
-                    received = connection.receive(BYTES, ROOM)
-                except OSError:  # _handle() meets it again
-                    others.append((connection, mask))
-                    continue
-                if received[0].endswith(request.expected.after):  # so it does not end the answer
-                    connection.aside.append((received, clock()))
-                    continue
-                connection.unread = received
-            others.append((connection, mask))
-        return others
-
-    def _parse_aside(self, connection: RequestConnection, request: InferenceRequest) -> None:
-        """Parse what was put aside of an answer. Raises BrokenAnswer."""
-        pieces, connection.aside = connection.aside, []
-        for received, now in pieces:
-            data, moment, lag = arrival(received, now)
-            self.lags.append(lag)
-            request.take(data, moment, lag)
-
     def _parse_all_aside(self, schedule: RequestSchedule) -> None:
         """Parse what was put aside of all answers, so that one that is broken ends soon."""
         for request, connection in list(self.open.items()):
             if connection is not None and connection.aside:
                 try:
-                    self._parse_aside(connection, request)
+                    parse_aside(connection, request, self.lags)
                 except BrokenAnswer as error:
                     self._lost(connection, request, "not_http", str(error), schedule)
 
@@ -410,7 +338,7 @@ class RequestEngine:
         schedule.note_ended(request)
         if request.outcome == SUCCEEDED:
             self._bad, self._last_good = 0, request.ended
-            self._learn_gap(request.answer.times)
+            self._events.learn_gap(request.answer.times)
             return
         self._bad += 1
         waited = (request.ended - self._last_good) / SECOND
@@ -418,13 +346,6 @@ class RequestEngine:
             self.stopped = (
                 f"no request has succeeded for {waited:.0f} s; the last of {self._bad:,} errors: {request.error}"
             )
-
-    def _learn_gap(self, times: Sequence[int]) -> None:
-        """Adapt how long tokens are collected, at once to answers that are faster and slowly to slower ones."""
-        if len(times) > 1:
-            longer = (times[-1] - times[0]) // (len(times) - 1) - self._gap
-            self._gap += longer // 32 if longer > 0 else longer // 2
-            self._collecting = min(max(self._gap // _PART_OF_GAP, _LEAST_COLLECTING), _MOST_COLLECTING)
 
     def _record(self, request: InferenceRequest) -> None:
         del self.open[request]
@@ -465,7 +386,7 @@ class RequestEngine:
         """Close the connection of a request after its last bytes were parsed."""
         if request is not None:
             with suppress(BrokenAnswer):
-                self._parse_aside(connection, request)
+                parse_aside(connection, request, self.lags)
         connection.request = None
         self._drop(connection)
 
@@ -476,5 +397,5 @@ class RequestEngine:
             if connection in idle:
                 idle.remove(connection)
             if connection.registered:
-                self._epoll.unregister(connection.fd)
+                self._events.unregister(connection)
             connection.close()
