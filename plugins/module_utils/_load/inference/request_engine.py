@@ -50,10 +50,7 @@ _NOT_READ = ~READ
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """Limits in seconds. retries: of requests that a busy server refuses. max_open: requests at a time.
-
-    connection_requests: that one connection carries, one after the other; 0: any number.
-    """
+    """Seconds, and numbers of retries of refused requests, open requests, and requests of a connection (0: any)."""
 
     connect_timeout: float = 10.0
     timeout: float = 120.0
