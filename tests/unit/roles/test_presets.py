@@ -54,7 +54,7 @@ ADDED = {
     "ray": {"fine_tuning_command": ["python", "train.py"]},
     "notebooks_100": {"users_image": "registry.example.com/python:3"},
     "pipelines_50": {"users_image": "registry.example.com/python:3"},
-    "kueue_change": {"scheduler_checkout": "/src/kueue"},
+    "kueue_change": {"scheduler_checkout": str(ROOT)},
 }
 
 
