@@ -96,11 +96,11 @@ def _size_line(length: int, lines: dict[int, bytes]) -> bytes:
     """Return the size line of a chunk of ``length`` bytes in all, empty if there is no such chunk; keep it."""
     size_format = b"%X\r\n" if lines is _UPPER_LINES else b"%x\r\n"
     most = len(size_format % length) - 2
-    found = b""
+    fitting = b""
     for digits in (most, most - 1):
         size = length - digits - 4  # a line break after its size, and one at its end
         if size > 0 and len(line := size_format % size) == digits + 2:
-            found = line
+            fitting = line
     if len(lines) < _MOST_LINES:
-        lines[length] = found
-    return found
+        lines[length] = fitting
+    return fitting

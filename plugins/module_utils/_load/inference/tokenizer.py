@@ -31,10 +31,10 @@ class TextTokenizer:
     @classmethod
     def from_path(cls, path: str | Path) -> TextTokenizer:
         """Read tokenizer.json, or that of a folder. Raises InputError."""
-        given = Path(path)
-        file = given / FILE if given.is_dir() else given
+        path = Path(path)
+        file = path / FILE if path.is_dir() else path
         if not file.is_file():
-            what = f"folder {given} has no {FILE}" if given.is_dir() else f"{given} does not exist"
+            what = f"folder {path} has no {FILE}" if path.is_dir() else f"{path} does not exist"
             raise InputError(f"{OPTION}: {what}", setting=OPTION)
         try:
             import tokenizers
