@@ -42,14 +42,14 @@ CONTROLLER = """
 import json, os, signal, sys
 from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    client_results, driver_pod, files_in_configmaps, load_in_pods, result_store
+    client_results, driver_pod, files_in_configmaps, load_in_pods, result_bucket
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 def kill(when, where, name):
     owners = {
         "pod": driver_pod.DriverPod,
-        "s3": result_store.ResultStore,
+        "s3": result_bucket.ResultStore,
         "parts": files_in_configmaps,
         "join": client_results,
     }
@@ -63,14 +63,14 @@ def kill(when, where, name):
 
 if sys.argv[2:]:
     kill(*sys.argv[2:])
-load_in_pods.present(json.loads(Path(sys.argv[1]).read_text()), StepDirectory(None))
+load_in_pods.run_load_in_pods(json.loads(Path(sys.argv[1]).read_text()), StepDirectory(None))
 """
 #: Where a controller is killed one after another: before, in and after the download, before the removal.
 KILLS = {
-    "s3": [("before", "s3", "fetch"), ("after", "s3", "fetch"), ("after", "join", "join_files"),
+    "s3": [("before", "s3", "fetch"), ("after", "s3", "fetch"), ("after", "join", "join_files_of_clients"),
            ("before", "pod", "remove")],
-    "api": [("before", "parts", "fetch_results"), ("after", "parts", "fetch_results"), ("after", "join", "join_files"),
-            ("before", "pod", "remove")],
+    "api": [("before", "parts", "fetch_handed_over_files"), ("after", "parts", "fetch_handed_over_files"),
+            ("after", "join", "join_files_of_clients"), ("before", "pod", "remove")],
 }  # fmt: skip
 
 

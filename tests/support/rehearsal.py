@@ -25,7 +25,7 @@ def options(data_dir: Path, name: str = "tests", **more: Any) -> cluster_lifecyc
     )
 
 
-#: Calls cluster_lifecycle.present(options) in a separate process, which can then be killed.
+#: Calls create_or_repair_instance(options) in a separate process, which can then be killed.
 DRIVER = """
 import sys
 sys.path[:0] = {path!r}
@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import pr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 print("go", flush=True)
 options = support.options(Path({folder!r}), {name!r}, components={components!r})
-print(cluster_lifecycle.present(options, support.quiet)["changed"], flush=True)
+print(cluster_lifecycle.create_or_repair_instance(options, support.quiet)["changed"], flush=True)
 """
 
 

@@ -70,7 +70,7 @@ def migrate_run_files(top: Path) -> list[str]:
     """Migrate the files of a run directory in place; return one sentence per migrated file.
 
     Raises DataError for a file of a newer or unknown version. Unreadable files are skipped, since a run may have been
-    interrupted; run_reader.read() reports them.
+    interrupted; run_reader.read_run_directory() reports them.
     """
     done = []
     for pattern, name in DOCUMENTS.items():

@@ -112,7 +112,7 @@ def fetch_volume_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, A
     """Write the files below ``spec.to``; return whether any changed, their records, and files beyond the limit.
 
     Raises InputError if there is no such claim, DataError for a file that differs from that in the volume, and the
-    errors of volume_job.run().
+    errors of volume_job.run_volume_job().
     """
     check_fetch_spec(spec)
     if storage_volume.find_claim(client, spec.namespace, spec.claim) is None:

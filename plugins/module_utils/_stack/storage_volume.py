@@ -235,7 +235,7 @@ class DownloadSpec:
 def run_download(client: Client, spec: DownloadSpec, sources: list[StorageSource], say: Say) -> list[dict[str, Any]]:
     """Download the sources; return a record of each.
 
-    Raises AccessError with the reason if something could not be downloaded, and the errors of volume_job.run().
+    Raises AccessError with the reason if something could not be downloaded, and the errors of run_volume_job().
     """
     number = len(sources)
     events = volume_job.run_volume_job(

@@ -288,7 +288,7 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _space_before_duration_unit(text: str) -> str:
-    """Return a duration with the units of parse_value(): 30m is 30 min."""
+    """Return a duration with the units of parse_number_with_unit(): 30m is 30 min."""
     return f"{text[:-1]} min" if text[-1:] == "m" and text[:-1].replace(".", "").isdigit() else text
 
 

@@ -38,7 +38,7 @@ def find_also_in_cwd(needle: Find) -> Find:
 def submit_options_with_content(params: Any, find: Find, places: Sequence[Path] = ()) -> dict[str, Any]:
     """Return options of workload_submit with every name of a file or a kind replaced by its content.
 
-    places: folders with kinds, see workload_kinds.places_of_task.
+    places: folders with kinds, see workload_kinds.kind_folders_of_task.
     """
     options = dict(params or {})
     if options.get("templates") is not None:

@@ -137,7 +137,7 @@ def read_kind_file(path: Path) -> WorkloadKind:
 
 
 def kind_folders_of_project(role: str) -> list[Path]:
-    """Return the folders that have kinds of a project, beside those of this collection. role: as project_role.find."""
+    """Return the folders that have kinds of a project, beside those of this collection. role: as find_role."""
     return [project_role.find_role(role).folder / "files" / "kinds"]
 
 

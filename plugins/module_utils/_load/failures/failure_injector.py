@@ -84,7 +84,7 @@ class FailureInjector:
     def open(self) -> None:
         """Open the file and watch the nodes. Raises ApiError, OwnershipError.
 
-        What an earlier session left must be undone before (failure_ledger.give_back).
+        What an earlier session left must be undone before (failure_ledger.undo_open_failures).
         """
         self._log = JsonlAppender(self._path, SCHEMA, "load with failures")
         past = failure_ledger.read_failures(self._path)

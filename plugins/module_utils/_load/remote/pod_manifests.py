@@ -256,8 +256,8 @@ def objects_owned_by_job(
 ) -> list[dict[str, Any]]:
     """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
-    asked: request and lock as for detached_load.start(), and the checksum of the plan. kubeconfig: of the target, None
-    if it is the same cluster. urls: data of the Secret with the URLs of uploads.
+    asked: request and lock as for detached_load.start_unless_exists(), and the checksum of the plan. kubeconfig: of the
+    target, None if it is the same cluster. urls: data of the Secret with the URLs of uploads.
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}

@@ -308,7 +308,7 @@ def _difference_from_first_point(first: tuple[str, KpiValue], point: Point, figu
 
 
 def load_definitions_of_run(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Read and check KPI definitions; see kpi_definitions.load()."""
+    """Read and check KPI definitions; see kpi_definitions.load_kpi_definitions()."""
     return kpi_definitions.load_kpi_definitions(paths, FUNCTIONS)
 
 

@@ -73,12 +73,12 @@ def compare_groups(
     dependence: TimeDependence = INDEPENDENT,
     level: float = 0.95,
 ) -> GroupDifference:
-    """Compare the figure of new runs with that of old ones by Student's t-test, on the scale of on_log_scale().
+    """Compare the figure of new runs with that of old ones by Student's t-test, on the KPI's scale.
 
     old, new: one value per run, in the order in which the runs were made; None and NaN are left out. old_errors,
     new_errors: standard errors within the runs, in the unit of the figure, in any order, as far as known. earlier:
     groups of still older runs, each of the same configuration, used only to estimate how much runs differ. dependence:
-    of runs on their time, from time_dependence.of_suite(). level: of the interval.
+    of runs on their time, from time_dependence.estimate_suite_dependence(). level: of the interval.
     """
     before, after, *past = [comparison_scale.finite_values(runs) for runs in (old, new, *earlier)]
     logarithmic = comparison_scale.is_compared_on_log_scale(before, after, *past)
