@@ -18,7 +18,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import awx
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
-    interrupted_run,
+    give_back_on_exit,
     role_call_record,
     terminal_output,
 )
@@ -65,7 +65,7 @@ class CallbackModule(CallbackBase):
         super().__init__()
         os.umask(os.umask(0o077) | 0o002)  # of this process and all that it starts: others never write into a run
         terminal_output.ignore_closed_output(self._display)
-        self._watch = interrupted_run.RunWatch(self._display.display)
+        self._watch = give_back_on_exit.RunWatch(self._display.display)
         self._watch.install()
         awx.write_and_set_kubeconfig(os.environ, Path(constants.DEFAULT_LOCAL_TMP))  # inherited by all workers
         self._calls = role_call_record.FailedCalls()

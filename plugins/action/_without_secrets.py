@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directo
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
-    secret_entries,
+    secrets_inside_settings,
     settings_catalogue,
 )
 
@@ -34,11 +34,11 @@ class ActionModule(ProgressAction):
         known = {
             name: value
             for name in settings_catalogue.load_catalogue(project_role.ROOT, role).secrets
-            if (value := read_secret_settings.read_secret(name, task_vars, os.environ, self._templar.template))
+            if (value := read_secret_settings.read_secret_if_given(name, task_vars, os.environ, self._templar.template))
         }
         clusters = (read_document_if_exists(top / "cluster.yml").get("clusters") or {}).values() if given else ()
         paths = [cluster["kubeconfig"] for cluster in clusters if cluster.get("kubeconfig")]
-        secrets = {**known, **secret_entries.kept_secret_entries(), **(arguments.get("secrets") or {})}
+        secrets = {**known, **secrets_inside_settings.kept_secret_entries(), **(arguments.get("secrets") or {})}
         return {**arguments, "secrets": secrets, "kubeconfigs": [*paths, *(arguments.get("kubeconfigs") or [])]}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -59,7 +59,10 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_secret_settings, secret_entries
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    read_secret_settings,
+    secrets_inside_settings,
+)
 
 
 class LookupModule(LookupBase):
@@ -75,8 +78,8 @@ class LookupModule(LookupBase):
 
     def _one(self, name: str, variables: dict[str, Any]) -> Any:
         if self.get_option("entries"):
-            return secret_entries.read_secrets_in_setting(name, self._templar.template(variables.get(name)))
-        value = read_secret_settings.read_secret(name, variables, os.environ, self._templar.template)
+            return secrets_inside_settings.read_secrets_in_setting(name, self._templar.template(variables.get(name)))
+        value = read_secret_settings.read_secret_if_given(name, variables, os.environ, self._templar.template)
         if value is None and self.get_option("required"):
             raise read_secret_settings.missing_secret_error(name, "here")
         return value or ""

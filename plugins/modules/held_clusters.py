@@ -101,7 +101,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import clusters_held_by_runs
 
 
 def main() -> None:
@@ -122,7 +122,7 @@ def main() -> None:
 
     def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(module.params["progress_file"], "clusters")
-        return held_clusters.list_and_release_expired(module.params, step, say, module.check_mode)
+        return clusters_held_by_runs.list_and_release_expired(module.params, step, say, module.check_mode)
 
     ansible_module.run_module_work(module, work)
 

@@ -235,7 +235,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
-    machine_sets,
+    find_or_derive_machine_set,
     node_count_for_users,
     node_scaling,
 )
@@ -252,16 +252,16 @@ SIZED = {"users": {"type": "int", "default": 0}, "user": {"type": "dict"}, "node
 OF_CLUSTER = {"cluster": {"type": "str", "choices": ["sutest", "driver"], "default": "sutest"}}
 
 
-def spec_of(params: Mapping[str, Any]) -> machine_sets.MachineSetSpec:
+def spec_of(params: Mapping[str, Any]) -> find_or_derive_machine_set.MachineSetSpec:
     """Return the set that options describe. Raises InputError."""
     values = {name: params[name] for name in (*SET, *SIZED) if name in params}
     if params.get("cluster") == "driver" and not params["user"]:
-        values["user"] = asdict(machine_sets.DRIVER_USER)
+        values["user"] = asdict(find_or_derive_machine_set.DRIVER_USER)
     values["user"] = node_count_for_users.read_size_or_demand(
         node_count_for_users.UserDemand, "user", values.get("user")
     )
     values["node"] = node_count_for_users.read_size_or_demand(node_count_for_users.NodeSize, "node", values.get("node"))
-    return machine_sets.MachineSetSpec(**values)
+    return find_or_derive_machine_set.MachineSetSpec(**values)
 
 
 def main() -> None:

@@ -31,7 +31,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import registry_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import NAMESPACE, VERSION
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.find_or_derive_machine_set import (
+    NAMESPACE,
+    VERSION,
+)
 from playbook import play, run_dirs
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,7 @@ import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run, opensearch_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,

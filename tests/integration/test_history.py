@@ -15,7 +15,7 @@ import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3 as _s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.opensearch_export import (
     OpenSearchIndex,

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import node_scaling
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.find_or_derive_machine_set import (
     NAMESPACE,
     VERSION,
     MachineSetSpec,

@@ -27,7 +27,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, registry_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
+    find_or_derive_machine_set,
+    registry_access,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from killed_runs import end, give_back
 from playbook import begin, play, run_dirs
@@ -106,7 +109,9 @@ class Lab:
         """Objects by name and content; the pull secret byte for byte."""
         assert snapshot.left(self.client, self.before) == []
         assert self.secret() == SECRET
-        sets = self.client.list(self.client.kind(machine_sets.VERSION, "MachineSet"), machine_sets.NAMESPACE)[0]
+        sets = self.client.list(
+            self.client.kind(find_or_derive_machine_set.VERSION, "MachineSet"), find_or_derive_machine_set.NAMESPACE
+        )[0]
         assert {one["metadata"]["name"]: one["spec"]["replicas"] for one in sets} == {WORKERS: 2}
 
 
@@ -132,8 +137,11 @@ def lab(rehearsal_folder: Path) -> Iterator[Lab]:
     pools = [(registry_access.POOL_VERSION, "MachineConfigPool"), *machine_config_simulator.CURRENT]
     for one in [*machine_api_simulator.crds(), *(machine_config_simulator.crd(*kind) for kind in pools)]:
         client.create(one)
-    settle(client, [*pools, (machine_sets.VERSION, "MachineSet"), (machine_sets.VERSION, "Machine")])
-    for name in (machine_sets.NAMESPACE, registry_access.NAMESPACE):
+    settle(
+        client,
+        [*pools, (find_or_derive_machine_set.VERSION, "MachineSet"), (find_or_derive_machine_set.VERSION, "Machine")],
+    )
+    for name in (find_or_derive_machine_set.NAMESPACE, registry_access.NAMESPACE):
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     metadata = {"name": registry_access.NAME, "namespace": registry_access.NAMESPACE}
     data = {registry_access.KEY: base64.b64encode(SECRET.encode()).decode()}

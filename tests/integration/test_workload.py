@@ -11,7 +11,7 @@ from typing import Any
 import drive_workload
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, pod_admission_and_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import early_load_end
@@ -366,7 +366,7 @@ def test_the_api_server_refuses_the_same_pods(
     except ApiError as error:
         assert error.status == 403, error
         refused = True
-    assert bool(pod_admission_and_scheduling.why_never_created(pod, *found)) == refused
+    assert bool(why_pod_waits_or_cannot_run.why_never_created(pod, *found)) == refused
 
 
 def test_a_kind_that_no_controller_takes_up_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import KpiSeries, RunValue
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
     comparison_scale,
-    figure_classification,
     group_comparison_intervals,
+    readings_from_p_values,
     student_t,
     time_dependence,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.figure_classification import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.readings_from_p_values import (
     REGRESSION,
 )
 from synthetic_series import Array
@@ -128,7 +128,7 @@ def false_alarms(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             suites = synthetic_series.suites(shape, 1, count, KPIS, runs)
             theirs = otava.rises(suites, OTAVA_SUITE, False)
-            ours = alarms(suites, by_groups, figure_classification.adjust_by_holm, False)
+            ours = alarms(suites, by_groups, readings_from_p_values.adjust_by_holm, False)
             promised = LEVEL if shape in INDEPENDENT else None
             yield Row(f"false alarms a suite, {shape}, {runs} + {runs}", ours, count, None, theirs, promised)
 
@@ -139,15 +139,15 @@ def false_alarms_of_one(count: int, otava: Otava) -> Iterator[Row]:
         for runs in RUNS:
             suites = synthetic_series.suites(shape, 2, count, 1, runs)
             theirs = otava.rises(suites, OTAVA, True)
-            ours = alarms(suites, by_groups, figure_classification.leave_p_values_uncorrected, True)
+            ours = alarms(suites, by_groups, readings_from_p_values.leave_p_values_uncorrected, True)
             yield Row(f"false alarms of one KPI, {shape}, {runs} + {runs}", ours, count, otava=theirs)
 
 
 def power(count: int, otava: Otava) -> Iterator[Row]:
     """Yield the share of suites in which one KPI that rose is found, and the same of one KPI alone."""
     for name, kpis, correct, level, theirs in (
-        ("one of 20 KPIs", KPIS, figure_classification.adjust_by_holm, LEVEL / KPIS, OTAVA_SUITE),
-        ("one KPI alone", 1, figure_classification.leave_p_values_uncorrected, LEVEL, OTAVA),
+        ("one of 20 KPIs", KPIS, readings_from_p_values.adjust_by_holm, LEVEL / KPIS, OTAVA_SUITE),
+        ("one KPI alone", 1, readings_from_p_values.leave_p_values_uncorrected, LEVEL, OTAVA),
     ):
         for runs in RUNS:
             for shift in SHIFTS:
@@ -164,14 +164,14 @@ def few_new_runs(count: int, otava: Otava) -> Iterator[Row]:
         method = partial(by_few_new_runs, new)
         for shape in INDEPENDENT:
             suites = synthetic_series.suites(shape, 7, count, KPIS, 20)
-            ours = alarms(suites, method, figure_classification.adjust_by_holm, False)
+            ours = alarms(suites, method, readings_from_p_values.adjust_by_holm, False)
             # The t-test alone does not judge histories: few new runs that are skewed mislead it, as these rows show.
             promised = LEVEL if shape == "normal" else None
             yield Row(f"false alarms a suite, {shape}, 20 + {new}", ours, count, promised=promised)
         for shift in SHIFTS:
             suites = synthetic_series.suites("normal", 8, count, KPIS, 20, shift)
             bound = student_t.power_of_t_test(LEVEL / KPIS, 18 + new, effect(shift, 20, new))
-            ours = alarms(suites, method, figure_classification.adjust_by_holm, True)
+            ours = alarms(suites, method, readings_from_p_values.adjust_by_holm, True)
             yield Row(f"found: +{100 * shift:.0f} % in one of 20 KPIs, 20 + {new}", ours, count, bound)
 
 
@@ -192,7 +192,7 @@ def power_with_history(count: int, otava: Otava) -> Iterator[Row]:
     for runs in (1, 3, 5, 10):
         for shift in (0.0, *SHIFTS):
             suites = synthetic_series.suites("normal", 4, count, KPIS, runs, shift)
-            ours = alarms(suites, by_groups_with_history, figure_classification.adjust_by_holm, bool(shift))
+            ours = alarms(suites, by_groups_with_history, readings_from_p_values.adjust_by_holm, bool(shift))
             where = f"noise from 20 earlier runs, {runs} + {runs}"
             if not shift:
                 yield Row(f"false alarms a suite, {where}", ours, count, promised=LEVEL)

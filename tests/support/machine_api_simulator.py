@@ -9,7 +9,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.find_or_derive_machine_set import (
     CLUSTER,
     NAMESPACE,
     ROLE,

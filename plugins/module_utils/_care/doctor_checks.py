@@ -15,15 +15,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling, rbac
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import rbac, why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    get_label,
     is_condition_true,
-    label_value,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
 
-from . import load_estimate
+from . import duration_and_capacity_estimate
 
 OK, MISSING, NOTE = "ok", "missing", "note"
 #: The oldest Kubernetes version that this collection is tested with.
@@ -117,8 +117,10 @@ def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
     )
     estimates = []
     for point, load in spec.points.items():
-        plan = load_estimate.point_load(point, load)
-        point_estimate = load_estimate.estimate_by_scheduling(plan, plan.gpus * plan.workloads, real=True)
+        plan = duration_and_capacity_estimate.point_load(point, load)
+        point_estimate = duration_and_capacity_estimate.estimate_by_scheduling(
+            plan, plan.gpus * plan.workloads, real=True
+        )
         if point_estimate is not None:
             estimates.append(point_estimate)
     _add_load_estimates(estimates, findings, some=len(estimates))
@@ -284,20 +286,24 @@ def _check_storage_classes(client: Client, spec: ExaminationSpec, findings: Chec
 
 def _check_capacity(
     client: Client, spec: ExaminationSpec, nodes: Sequence[Mapping[str, Any]] | None, findings: CheckResults
-) -> list[load_estimate.LoadEstimate]:
+) -> list[duration_and_capacity_estimate.LoadEstimate]:
     """Check whether the load of each point fits, and estimate it; without nodes, everything is assumed to fit."""
-    estimates: list[load_estimate.LoadEstimate] = []
+    estimates: list[duration_and_capacity_estimate.LoadEstimate] = []
     lacking: dict[str, list[str]] = {}
-    real = nodes is None or any(not label_value(node, run_labels.SIMULATED) for node in nodes)
+    real = nodes is None or any(not get_label(node, run_labels.SIMULATED) for node in nodes)
     for point, load in spec.points.items():
-        plan = load_estimate.point_load(point, load)
-        has = [*nodes, *load_estimate.node_objects_to_create(spec.nodes, plan.selector)] if nodes is not None else []
-        short = load_estimate.why_capacity_is_missing(plan, has) if nodes is not None else ""
+        plan = duration_and_capacity_estimate.point_load(point, load)
+        has = (
+            [*nodes, *duration_and_capacity_estimate.node_objects_to_create(spec.nodes, plan.selector)]
+            if nodes is not None
+            else []
+        )
+        short = duration_and_capacity_estimate.why_capacity_is_missing(plan, has) if nodes is not None else ""
         if short:
             lacking.setdefault(short, []).append(point)
             continue
-        gpus = load_estimate.count_node_gpus(plan, has) if has else plan.gpus * plan.workloads
-        point_estimate = load_estimate.estimate_by_scheduling(plan, gpus, real)
+        gpus = duration_and_capacity_estimate.count_node_gpus(plan, has) if has else plan.gpus * plan.workloads
+        point_estimate = duration_and_capacity_estimate.estimate_by_scheduling(plan, gpus, real)
         if point_estimate is not None:
             estimates.append(point_estimate)
     for short, points in lacking.items():
@@ -314,7 +320,7 @@ def _future_capacity_reason(client: Client, spec: ExaminationSpec) -> str:
         return f"phase prepare installs {spec.installs} before it is needed"
     if any(not entry.get("allocatable") for entry in spec.nodes):
         return "what the nodes that the run makes will have is not known yet"
-    scaler = pod_admission_and_scheduling.find_node_autoscaler(client)
+    scaler = why_pod_waits_or_cannot_run.find_node_autoscaler(client)
     return f"{scaler} may add nodes" if scaler else ""
 
 
@@ -323,16 +329,19 @@ def _format_point_names(names: Sequence[str]) -> str:
 
 
 def _add_load_estimates(
-    estimates: Sequence[load_estimate.LoadEstimate], findings: CheckResults, some: int = _SOME_POINTS
+    estimates: Sequence[duration_and_capacity_estimate.LoadEstimate], findings: CheckResults, some: int = _SOME_POINTS
 ) -> None:
     for estimate in estimates if len(estimates) <= some else ():
         findings.add(OK, "plan", f"point {estimate.point}: {estimate.text()}")
     if len(estimates) > 1:
-        findings.add(OK, "plan", load_estimate.format_total_estimate(estimates))
+        findings.add(OK, "plan", duration_and_capacity_estimate.format_total_estimate(estimates))
 
 
 def _check_quotas(
-    client: Client, namespace: str, estimates: Sequence[load_estimate.LoadEstimate], findings: CheckResults
+    client: Client,
+    namespace: str,
+    estimates: Sequence[duration_and_capacity_estimate.LoadEstimate],
+    findings: CheckResults,
 ) -> None:
     quotas = _request_if_permitted(
         findings, "quotas", lambda: client.list(client.kind("v1", "ResourceQuota"), namespace)[0]

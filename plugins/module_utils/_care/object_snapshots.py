@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 #: What comes and goes by itself on every cluster, and says nothing of what a run left.
 EXCLUDED = {
@@ -92,7 +92,7 @@ def _list_kind_entries(client: Client, kind: ServedKind, run: str) -> dict[Compa
 
 
 def _is_ours(item: Mapping[str, Any], run: str) -> bool:
-    return bool(run) and label_value(item, run_labels.RUN) == run
+    return bool(run) and get_label(item, run_labels.RUN) == run
 
 
 def reduce_to_compared_parts(kind: ServedKind, item: Mapping[str, Any]) -> ComparedObject:

@@ -25,8 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
+    get_label,
     is_condition_true,
-    label_value,
 )
 
 _V1ALPHA1 = "operators.coreos.com/v1alpha1"
@@ -198,7 +198,7 @@ def list_nodes_of_run(client: Client, run: str = "") -> list[dict[str, Any]]:
                 error.reason,
             ) from error
         raise
-    return [node for node in nodes if not run or label_value(node, run_labels.RUN) in ("", run)]
+    return [node for node in nodes if not run or get_label(node, run_labels.RUN) in ("", run)]
 
 
 def allocatable_totals_of_nodes(nodes: Collection[Mapping[str, Any]]) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def read_namespace_runs(client: Client, names: Iterable[str]) -> dict[str, str |
     runs: dict[str, str | None] = {}
     for name in names:
         item = client.get(kind, name, metadata_only=True)
-        runs[name] = None if item is None else label_value(item, run_labels.RUN)
+        runs[name] = None if item is None else get_label(item, run_labels.RUN)
     return runs
 
 

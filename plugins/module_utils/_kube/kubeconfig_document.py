@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from . import kubectl_yaml_reader
+from . import read_yaml_like_kubectl
 
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 #: What a control character in a header would do is up to the server.
@@ -112,14 +112,14 @@ def read_kubeconfig_document(where: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        config = kubectl_yaml_reader.load_first_document(where.read_text(encoding="utf-8-sig"))
+        config = read_yaml_like_kubectl.load_first_document(where.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"kubeconfig {where}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"kubeconfig {where}: can't be read: {describe_error_cause(error)}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(
-            f"kubeconfig {where}: not readable as YAML: {kubectl_yaml_reader.describe_yaml_error(error)}"
+            f"kubeconfig {where}: not readable as YAML: {read_yaml_like_kubectl.describe_yaml_error(error)}"
         ) from error
     if not isinstance(config, dict):
         what = "it is empty" if config is None else "the document is not a dictionary"

@@ -45,7 +45,7 @@ def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:
     return conditions_by_type(item).get(kind, {}).get("status") == "True"
 
 
-def label_value(item: Mapping[str, Any], name: str) -> str:
+def get_label(item: Mapping[str, Any], name: str) -> str:
     """Return a label of an object, "" without it."""
     return str((item["metadata"].get("labels") or {}).get(name, ""))
 

@@ -19,11 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
-    field_at_path,
-    label_value,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path, get_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
 
@@ -124,18 +121,18 @@ def advertised_gpu_count(node: Mapping[str, Any]) -> int:
 def has_simulated_gpus(node: Mapping[str, Any]) -> bool:
     """Return whether the GPUs of a node have no device: of a simulated node, or added to a real one, whoever did it."""
     marked = any(
-        label_value(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR)
+        get_label(node, key) for key in (run_labels.SIMULATED, run_labels.FAKE_GPUS, run_labels.FAKE_GPU_OPERATOR)
     )
-    return marked or label_value(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
+    return marked or get_label(node, PRODUCT).startswith(run_labels.SIMULATED_PRODUCT)
 
 
 def burn_in_results_of_node(node: Mapping[str, Any], log: str) -> list[dict[str, Any]]:
     """Return the result of each GPU of a node. log: what the program has printed there."""
     result_by_gpu = {int(match["gpu"]): match["result"].lower() for match in _RESULT.finditer(log)}
     # With time-slicing, the label has the number of devices.
-    number = int(label_value(node, COUNT) or advertised_gpu_count(node))
+    number = int(get_label(node, COUNT) or advertised_gpu_count(node))
     otherwise = SIMULATED if has_simulated_gpus(node) else MISSING
-    same = {"node": str(node["metadata"]["name"]), "product": label_value(node, PRODUCT)}
+    same = {"node": str(node["metadata"]["name"]), "product": get_label(node, PRODUCT)}
     return [
         {**same, "gpu": gpu, "result": result_by_gpu.get(gpu, otherwise)}
         for gpu in sorted({*result_by_gpu, *range(number)})

@@ -23,9 +23,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
-    label_value,
+    get_label,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     node_allocatable_amount,
     why_pod_waits_or_ended,
 )
@@ -115,7 +115,7 @@ def preload_image_on_nodes(client: Client, wanted: ImagePreloadSpec, say: Say) -
     Raises InputError if no node matches, WaitTimeout naming the nodes that lack the image.
     """
     nodes = _list_matching_nodes(client, wanted)
-    simulated = {node["metadata"]["name"] for node in nodes if label_value(node, run_labels.SIMULATED)}
+    simulated = {node["metadata"]["name"] for node in nodes if get_label(node, run_labels.SIMULATED)}
     chosen = [node["metadata"]["name"] for node in nodes] if wanted.resources else []
     delete_daemon_set(client, wanted)  # of an interrupted session
     client.create(wanted.manifest(chosen))

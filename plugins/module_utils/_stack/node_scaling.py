@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 
-from . import machine_sets
-from .machine_sets import NAMESPACE, RUN, SET, VERSION
+from . import find_or_derive_machine_set
+from .find_or_derive_machine_set import NAMESPACE, RUN, SET, VERSION
 
 FILE = "scaling.json"
 SCHEMA = "scaling/1"
@@ -77,7 +77,7 @@ def dedicate_namespaces(
     if missing:
         raise InputError(f"node_scaling_dedicated: missing namespace {', '.join(missing)}")
     wanted: dict[str, str] = {SELECTOR_ANNOTATION: selector}
-    tolerated = machine_sets.parse_taint(taint)
+    tolerated = find_or_derive_machine_set.parse_taint(taint)
     if tolerated is not None:
         toleration = {**tolerated, "operator": "Equal" if "value" in tolerated else "Exists"}
         wanted[TOLERATIONS_ANNOTATION] = json.dumps([toleration], sort_keys=True)
@@ -139,13 +139,15 @@ class NodeScaler:
         self.client, self.path, self.run, self.say = client, path, run, say
         self.diff = ObjectDiff()
 
-    def scale(self, spec: machine_sets.MachineSetSpec, timeout: float, check: bool = False) -> dict[str, Any]:
+    def scale(
+        self, spec: find_or_derive_machine_set.MachineSetSpec, timeout: float, check: bool = False
+    ) -> dict[str, Any]:
         """Scale one set as scale_all() does; return name, nodes and the number of machines before."""
         return dict(self.scale_all([spec], timeout, check)["sets"][0])
 
     def scale_all(
         self,
-        specs: Sequence[machine_sets.MachineSetSpec],
+        specs: Sequence[find_or_derive_machine_set.MachineSetSpec],
         timeout: float,
         check: bool = False,
         types: Sequence[Mapping[str, Any]] = (),
@@ -160,8 +162,10 @@ class NodeScaler:
         except InputError as error:
             raise InputError(f"nodes can't be scaled on this cluster: {error}") from error
         sets = self.client.list(kind, NAMESPACE)[0]
-        sizes = [machine_sets.size_machine_set_for_users(sets, spec, types) for spec in specs]
-        planned = [(*machine_sets.choose_or_derive_machine_set(sets, spec), sizing) for spec, sizing in sizes]
+        sizes = [find_or_derive_machine_set.size_machine_set_for_users(sets, spec, types) for spec in specs]
+        planned = [
+            (*find_or_derive_machine_set.choose_or_derive_machine_set(sets, spec), sizing) for spec, sizing in sizes
+        ]
         names = [wanted["metadata"]["name"] for _existing, wanted, _sizing in planned]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

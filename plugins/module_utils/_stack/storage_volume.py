@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 from . import volume_job
 from .storage_sources import StorageSource
@@ -278,8 +278,8 @@ def ensure_volume(
     namespace = client.get(client.kind("v1", "Namespace"), volume.namespace)
     if namespace is None:
         raise InputError(f"storage_namespace: {client.access.server} has no namespace '{volume.namespace}'")
-    if volume.keep and label_value(namespace, run_labels.RUN):
-        run = label_value(namespace, run_labels.RUN)
+    if volume.keep and get_label(namespace, run_labels.RUN):
+        run = get_label(namespace, run_labels.RUN)
         raise InputError(
             f"storage_keep: namespace {volume.namespace} is removed with run {run}, and the claim with it: "
             "create a namespace and set storage_namespace"
@@ -355,7 +355,7 @@ def remove_volume(client: Client, namespace: str, name: str, timeout: float, say
     there = find_claim(client, namespace, name)
     if there is None or check:
         return there is not None
-    if not label_value(there, KEPT):
+    if not get_label(there, KEPT):
         raise OwnershipError(f"claim {namespace}/{name} was not created by role storage: it is not deleted")
     client.delete_seen(kind, name, namespace, there["metadata"]["uid"])
 

@@ -25,7 +25,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import outside_permissions, preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    presets_from_variables,
+    settings_allowed_in_pull_requests,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.project_role import ProjectRole
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue, Setting
 
@@ -47,7 +50,7 @@ def project_survey_spec(
     if settings is None:
         names = [
             name
-            for name in outside_permissions.load_role_declarations(role.root).patterns
+            for name in settings_allowed_in_pull_requests.load_role_declarations(role.root).patterns
             if name in catalogue.settings
         ]
         mine = [name for name in names if catalogue.settings[name].role == role.project]
@@ -61,10 +64,8 @@ def project_survey_spec(
 
 def presets_by_name(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets that the project can use, by name. loader: Ansible's."""
-    known = {**preset_definitions.presets_of_collections(role, variables, loader), **variables}
-    return dict(
-        preset_definitions.definitions_of_used_presets(preset_definitions.presets_of_project(known, role.project))
-    )
+    known = {**presets_from_variables.presets_of_collections(role, variables, loader), **variables}
+    return dict(presets_from_variables.usable_presets(known, role.project))
 
 
 def _preset_question(presets: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,15 +23,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_re
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    outside_permissions,
     point_loads,
-    preset_definitions,
+    presets_from_variables,
     project_role,
     schedule_keywords,
+    settings_allowed_in_pull_requests,
     settings_catalogue,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.outside_permissions import OutsideSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.preset_definitions import Values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.presets_from_variables import Values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_allowed_in_pull_requests import (
+    OutsideSettings,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
@@ -210,7 +212,7 @@ def _is_preset_offered(name: str, project: str, offer: CiOffer) -> bool:
         _check_preset(name, project, offer, "")
     except InputError:
         return False
-    return name != preset_definitions.LIST
+    return name != presets_from_variables.LIST
 
 
 ROOT = project_role.ROOT
@@ -294,10 +296,8 @@ def _allowed_requests_from_params(params: Mapping[str, Any], variables: Mapping[
     catalogue = settings_catalogue.load_catalogue(ROOT)
     return CiOffer(
         projects_with_playbook(ROOT / "playbooks"),
-        lambda project: preset_definitions.definitions_of_used_presets(
-            preset_definitions.presets_of_project(variables, project)
-        ),
-        outside_permissions.load_role_declarations(ROOT).permitting(params["variables"], catalogue),
+        lambda project: presets_from_variables.usable_presets(variables, project),
+        settings_allowed_in_pull_requests.load_role_declarations(ROOT).permitting(params["variables"], catalogue),
         catalogue,
         params["permitted_presets"],
         params["clusters"],

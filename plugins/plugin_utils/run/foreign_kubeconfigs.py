@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_where_run_was_opened
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
-    is_where_run_was_opened,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.clusters_of_run import HOSTS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (

@@ -13,22 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.extra_vars_arguments import extra_vars_shell_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
-    recorded_path_and_inode,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     phase_preconditions,
-    preset_definitions,
+    presets_from_variables,
     read_secret_settings,
     resolve_settings,
-    roles_of_run,
+    roles_read_by_project,
     schedule_keywords,
-    secret_entries,
+    secrets_inside_settings,
     settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
@@ -41,16 +39,16 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
-    foreign_addresses,
     foreign_kubeconfigs,
+    give_back_on_exit,
     held_resources,
-    interrupted_run,
     point_attempts,
     point_states,
-    recorded_settings,
+    read_untrusted_settings,
     resumed_extra_vars,
     run_directory,
     run_record,
+    servers_of_foreign_runs,
     settings_files,
 )
 from .settings_display import show_points, show_settings
@@ -87,7 +85,7 @@ class SettingsSession:
             self.say("\n".join(shown))
             return {"only_settings": True, "run_dir": None}
         chosen = self._chosen()
-        if not set(chosen) <= interrupted_run.GIVING_BACK:
+        if not set(chosen) <= give_back_on_exit.GIVING_BACK:
             cluster_settings.refuse_missing_inventories(self.cliargs.get("inventory") or ())
         if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
             raise InputError("--check can't predict a run; --tags settings shows what it would do, and changes nothing")
@@ -108,9 +106,9 @@ class SettingsSession:
         directory = Path(str(self.templar.template(variables["run_dir"])))
         request = self._read(directory, self._chosen())
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
-        matching = preset_definitions.matching_profiles(profiles, cluster)
+        matching = presets_from_variables.matching_profiles(profiles, cluster)
         if not matching:
-            for line in preset_definitions.describe_unmatched_profiles(profiles, cluster):
+            for line in presets_from_variables.describe_unmatched_profiles(profiles, cluster):
                 self.say(line)
             return self._result(directory, self.context.effective(request), request)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
@@ -134,7 +132,7 @@ class SettingsSession:
         A caller of such a session knows only the name, so it may not know whether the run was ever opened.
         """
         directory = run_directory.given_name(self.context.project, name)
-        settings = self.context.settings_to_find_run(set(chosen) <= interrupted_run.GIVING_BACK)
+        settings = self.context.settings_to_find_run(set(chosen) <= give_back_on_exit.GIVING_BACK)
         parent = Path(settings["run_artifacts_dir"])
         there = (parent / directory / "request.yml").exists()
         if chosen == ["settings"] or not set(chosen) <= resumed_extra_vars.QUIET:
@@ -181,14 +179,14 @@ class SettingsSession:
         name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
         command = self._command()
-        repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
+        repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
 
         def fill(directory: Path) -> None:
             self._write(directory, effective, request)
             record = run_record.new_record(
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
-            record["roles"] = roles_of_run.roles_read(self.context.role, self.context.catalogue)
+            record["roles"] = roles_read_by_project.roles_read(self.context.role, self.context.catalogue)
             record.update(recorded_path_and_inode(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self._session(record, record["started"], command, chosen))
@@ -205,7 +203,7 @@ class SettingsSession:
         directory = run_directory.check_existing_directory(path)
         request = self._read(directory, chosen)
         asked = parse_preset_names(context.variables.get("preset"))
-        recorded_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
+        read_untrusted_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
@@ -218,7 +216,7 @@ class SettingsSession:
         request, dropped = resumed_extra_vars.continued_request_and_dropped_names(
             request, more, earlier.get("sessions", []), chosen
         )
-        gives_back = set(chosen) <= interrupted_run.GIVING_BACK
+        gives_back = set(chosen) <= give_back_on_exit.GIVING_BACK
         effective, left_out = context.effective_of_known(request) if gives_back else (context.effective(request), [])
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, context, effective, chosen)
         self._check(request, effective, chosen, directory)
@@ -232,12 +230,12 @@ class SettingsSession:
             show_points(self.context, effective, self.say, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
         command = self._command()
-        repeated = recorded_settings.extra_vars_to_repeat(request, effective.settings)
+        repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
         give_back = self._give_back_of(directory, earlier, command, repeated)
         held_resources.refuse_release_of_kept_cluster(directory, effective.settings, self._tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
-                directory / recorded_settings.SETTINGS, effective.settings, context.catalogue.secrets
+                directory / read_untrusted_settings.SETTINGS, effective.settings, context.catalogue.secrets
             )
         else:
             self._write(directory, effective, request)
@@ -258,7 +256,7 @@ class SettingsSession:
         run_record.update_record(directory, edit)
         files.replace_text(directory / "GIVE_BACK", give_back + "\n")
         (directory / "FINISHED").unlink(missing_ok=True)
-        if interrupted_run.TAKING & set(chosen):
+        if give_back_on_exit.TAKING & set(chosen):
             with contextlib.suppress(OSError):
                 disk_reserve.reserve_space(directory)
         if dropped:
@@ -277,7 +275,7 @@ class SettingsSession:
         """
         if foreign_kubeconfigs.is_own_directory(directory):
             return str(record["give_back"])
-        repeated = {**repeated, **foreign_addresses.values_named(self.context.extra)}
+        repeated = {**repeated, **servers_of_foreign_runs.values_named(self.context.extra)}
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
@@ -297,9 +295,9 @@ class SettingsSession:
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
-        settings = directory / recorded_settings.SETTINGS
+        settings = directory / read_untrusted_settings.SETTINGS
         known = self.context
-        recorded_settings.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
+        read_untrusted_settings.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
         run_id = run_record.read_record(directory)["id"]
         self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
@@ -311,7 +309,7 @@ class SettingsSession:
         creates = not set(chosen) <= resumed_extra_vars.QUIET
         beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
         programs = None if beside else self.context.programs()
-        request, notes = recorded_settings.read_recorded_request(
+        request, notes = read_untrusted_settings.read_recorded_request(
             directory, self.context.templates(), programs, self.context.extra, creates
         )
         for line in notes:
@@ -339,11 +337,11 @@ class SettingsSession:
         self.secrets = read_secret_settings.read_all_secrets(
             context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
         )
-        self.entries = secret_entries.secrets_in_settings(
+        self.entries = secrets_inside_settings.secrets_in_settings(
             context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
-        secret_entries.keep_secret_entries(self.entries)
-        foreign_addresses.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
+        secrets_inside_settings.keep_secret_entries(self.entries)
+        servers_of_foreign_runs.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
 
     def _tags(self) -> tuple[list[str], list[str]]:
         variables = self.context.variables
@@ -354,7 +352,7 @@ class SettingsSession:
         return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
 
     def _command(self) -> run_record.CommandLine:
-        inside = secret_entries.known_secrets_by_dotted_key(self.entries)
+        inside = secrets_inside_settings.known_secrets_by_dotted_key(self.entries)
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
 
     def _session(
@@ -397,7 +395,7 @@ class SettingsSession:
             "presets": list(request.presets),
             "late": list(effective.late),
             "pre_cleanup": effective.pre_cleanup,
-            "gives_back": interrupted_run.phases_that_release_resources(
+            "gives_back": give_back_on_exit.phases_that_release_resources(
                 self._chosen(), self.phases, effective.settings
             ),
             "keep_failed": bool(effective.settings.get("cluster_keep_failed")),

@@ -123,7 +123,7 @@ def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[Pla
     repeats = bool(
         run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
     )
-    return choose_next_point.points_to_redo(
+    return choose_next_point.attempts_demanded_by_redo(
         asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats
     )
 

@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     setting_templates,
     settings_naming_programs,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_of_run import roles_read
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import roles_read
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
     RESERVED,
     Catalogue,

@@ -19,12 +19,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
     read_secret_settings,
-    secret_entries,
+    secrets_inside_settings,
     setting_templates,
     settings_from_ansible,
 )
 
-from . import foreign_addresses, foreign_kubeconfigs, recorded_settings, run_record
+from . import foreign_kubeconfigs, read_untrusted_settings, run_record, servers_of_foreign_runs
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 
@@ -75,7 +75,7 @@ def _option_values_and_secrets(
     known = {}
     for name in secrets:
         try:
-            value = read_secret_settings.read_secret(name, task_vars, os.environ, template)
+            value = read_secret_settings.read_secret_if_given(name, task_vars, os.environ, template)
         except (AnsibleError, InputError):
             continue
         if value:
@@ -86,7 +86,7 @@ def _option_values_and_secrets(
         if name not in task_vars:
             continue
         try:
-            arguments[name] = secret_entries.mask_setting(
+            arguments[name] = secrets_inside_settings.mask_setting(
                 name, files.to_plain_types(template(task_vars[name])), gate.masked
             )
         except AnsibleError:
@@ -124,15 +124,15 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
         raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
     programs = context.trusted_programs()
-    recorded_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
+    read_untrusted_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
     loaded = [call]
-    if (run_dir / recorded_settings.SETTINGS).is_file():
-        recorded_settings.refuse_foreign_values(
-            run_dir / recorded_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
+    if (run_dir / read_untrusted_settings.SETTINGS).is_file():
+        read_untrusted_settings.refuse_foreign_values(
+            run_dir / read_untrusted_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
-        loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / recorded_settings.SETTINGS))
+        loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / read_untrusted_settings.SETTINGS))
     foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
-    foreign_addresses.refuse_foreign_addresses_of_call(step, context, loaded)
+    servers_of_foreign_runs.refuse_foreign_addresses_of_call(step, context, loaded)
     return {"role": role, "entry": entry}
 
 

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
-    secret_entries,
+    secrets_inside_settings,
     setting_templates,
     settings_naming_programs,
 )
@@ -34,7 +34,10 @@ def provenance(effective: EffectiveSettings, request: RequestedSettings, secrets
     changes_by_name: dict[str, list[dict[str, Any]]] = {}
     for change in effective.resolved.changes:
         dotted = dotted_paths.format_dotted_path(change.path)
-        entry: dict[str, Any] = {"source": change.source, "value": secret_entries.mask_setting(dotted, change.value)}
+        entry: dict[str, Any] = {
+            "source": change.source,
+            "value": secrets_inside_settings.mask_setting(dotted, change.value),
+        }
         where = request.where(change.source, change.key)
         if where:
             entry["where"] = where
@@ -96,7 +99,7 @@ def render_point_list(
         return []
     lines = ["Test points, and how long their load takes with ideal scheduling (preparing and reporting come on top):"]
     for point in effective.points:
-        point_values = secret_entries.mask_settings(point.values)
+        point_values = secrets_inside_settings.mask_settings(point.values)
         values = ", ".join(f"{key}={_format_setting_value(value)}" for key, value in point_values.items())
         state = (states or {}).get(point.name, "")
         estimate = estimates.get(point.name) if not state or state.startswith("to measure") else ""
@@ -112,7 +115,9 @@ HEAD = "---\n# The settings of this run, as they were used; provenance.yml shows
 
 def write_settings_file(path: Path, values: Mapping[str, Any], hidden: Collection[str]) -> None:
     """Write settings to a file. hidden: names of secret settings, which are left out."""
-    public = secret_entries.mask_settings({name: value for name, value in values.items() if name not in hidden})
+    public = secrets_inside_settings.mask_settings(
+        {name: value for name, value in values.items() if name not in hidden}
+    )
     files.replace_text(path, HEAD + setting_templates.dump_yaml_with_unsafe(public))
 
 
@@ -133,7 +138,7 @@ def write_all_settings_files(
     hidden = set(secrets)
     document = request.document()
     for layer in document["layers"]:
-        layer["values"] = secret_entries.mask_settings(layer["values"])
+        layer["values"] = secrets_inside_settings.mask_settings(layer["values"])
     files.validate_against_schema("request/1", document)
     files.validate_against_schema("settings/1", effective.settings)
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml_with_unsafe(document))
@@ -146,7 +151,7 @@ def write_all_settings_files(
         [
             (
                 point.name,
-                secret_entries.mask_settings(point.values),
+                secrets_inside_settings.mask_settings(point.values),
                 point.skipped,
                 functools.partial(write_settings_file, values=point.settings, hidden=hidden),
             )

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_node_pool
 
-from . import load_setting_checks, secret_entries
+from . import load_setting_checks, secrets_inside_settings
 from .setting_templates import Render
 from .settings_layers import SettingsError
 
@@ -79,7 +79,7 @@ def _problems_found_by_checks(
             yield from _unfit_keys(render(entry, settings)[0], settings)
         elif not fine and render("{{ (" + str(entry["refuse_when"]) + ") | bool }}", settings)[0] is True:
             name = entry["setting"]
-            value = secret_entries.mask_setting(name, settings[name])
+            value = secrets_inside_settings.mask_setting(name, settings[name])
             if isinstance(value, Mapping):  # without the options that are not set
                 value = {key: entry for key, entry in value.items() if entry is not None}
             value = "empty" if value == "" else value

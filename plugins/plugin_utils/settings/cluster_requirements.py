@@ -18,7 +18,7 @@ from . import (
     project_role,
     read_workload_files,
     resolve_settings,
-    secret_entries,
+    secrets_inside_settings,
     setting_templates,
     settings_from_ansible,
     workload_kinds,
@@ -67,9 +67,9 @@ class ExaminedRun:
         context = SettingsContext.of(project, variables, extra, loader, templar, **more)
         request = context.request()
         effective = context.effective(request)
-        points = {point.name: secret_entries.mask_settings(point.settings) for point in effective.measured}
+        points = {point.name: secrets_inside_settings.mask_settings(point.settings) for point in effective.measured}
         return cls(
-            secret_entries.mask_settings(effective.settings),
+            secrets_inside_settings.mask_settings(effective.settings),
             points,
             context.render,
             run_id,

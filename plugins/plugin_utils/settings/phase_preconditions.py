@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_transport, opensearch, s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_transport, opensearch_connection, s3
 
 from . import (
     cluster_settings,
@@ -41,8 +41,8 @@ from .settings_layers import RequestedSettings
 #: Settings of the export, and what raises InputError for a value to which nothing can be exported.
 _EXPORT_CHECKS: dict[str, Callable[[str], object]] = {
     "export_s3_url": s3.parse_s3_url,
-    "export_opensearch_url": opensearch.OpenSearchServer,
-    "export_opensearch_index_prefix": opensearch.check_index_prefix,
+    "export_opensearch_url": opensearch_connection.OpenSearchServer,
+    "export_opensearch_index_prefix": opensearch_connection.check_index_prefix,
     "export_mlflow_url": lambda url: http_transport.check_url_usable_and_secure("MLflow", url, https_only=True),
     "export_otlp_url": lambda url: http_transport.check_url_usable_and_secure(
         "the OTLP receiver", url, https_only=True

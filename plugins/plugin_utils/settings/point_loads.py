@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import USUAL_HIGH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import load_estimate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import duration_and_capacity_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_selection,
@@ -79,10 +79,12 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
     if (rate := float(arrival.get("rate") or 0)) > HEAVY_REQUEST_RATE or count > HEAVY_REQUESTS:
         return count, rate, 0.0
     try:
-        load = load_estimate.point_load("", {"workloads": count, "arrival": arrival, "seed": asked.get("seed")})
+        load = duration_and_capacity_estimate.point_load(
+            "", {"workloads": count, "arrival": arrival, "seed": asked.get("seed")}
+        )
     except InputError as error:
         raise InputError(f"the requests of a point: {error}") from error
-    return load.workloads, load_estimate.most_in_a_second(load), max(load.offsets, default=0.0)
+    return load.workloads, duration_and_capacity_estimate.most_in_a_second(load), max(load.offsets, default=0.0)
 
 
 #: Most workloads of all points of a run.
@@ -100,19 +102,23 @@ def describe_loads_of_points(role: Path, points: Sequence[MatrixPoint], render: 
 
 
 def _workload_durations(role: Path, points: Sequence[MatrixPoint], render: Render) -> dict[str, str]:
-    estimates: dict[str, load_estimate.LoadEstimate] = {}
+    estimates: dict[str, duration_and_capacity_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads_of_points(role, points, render):
         nodes = simulated_nodes_of_points(point.settings, plan.selector, role)
         why = _why_capacity_missing(plan, nodes)
-        gpus = plan.gpus * plan.workloads if nodes is None else load_estimate.count_node_gpus(plan, nodes)
-        estimate = None if why else load_estimate.estimate_by_scheduling(plan, gpus, real=nodes is None)
+        gpus = (
+            plan.gpus * plan.workloads if nodes is None else duration_and_capacity_estimate.count_node_gpus(plan, nodes)
+        )
+        estimate = (
+            None if why else duration_and_capacity_estimate.estimate_by_scheduling(plan, gpus, real=nodes is None)
+        )
         if estimate is None:
             texts[point.name] = why
         else:
             estimates[point.name], texts[point.name] = estimate, estimate.text()
     if len(points) > 1 and len(estimates) == len(points):
-        texts["all"] = load_estimate.format_total_estimate(list(estimates.values()))
+        texts["all"] = duration_and_capacity_estimate.format_total_estimate(list(estimates.values()))
     return texts
 
 
@@ -166,14 +172,14 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) 
             return f"point {point.name} has workloads for {formats.format_duration(seconds)} (at most 4 h)"
         if (number := load.all_pods) > HEAVY_PODS:
             return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
-        if (rate := load_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
+        if (rate := duration_and_capacity_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
             return f"point {point.name} sends {formats.format_count(rate, 'pod')} in a second (at most {HEAVY_RATE})"
     return ""
 
 
 def simulated_nodes_of_points(
     settings: Mapping[str, Any], selector: Mapping[str, str], role: Path
-) -> list[load_estimate.Node] | None:
+) -> list[duration_and_capacity_estimate.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell.
 
     role: folder of the project's role, which may bring components of the cluster.
@@ -190,7 +196,7 @@ def simulated_nodes_of_points(
         "cpu": settings["fake_gpu_cpu"],
         "memory": f"{settings['fake_gpu_node_memory_gib']}Gi",
     }
-    return load_estimate.node_objects_to_create(
+    return duration_and_capacity_estimate.node_objects_to_create(
         [{"count": settings["fake_gpu_nodes"], "allocatable": allocatable}], selector
     )
 
@@ -226,8 +232,10 @@ def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
     return component_spec.REAL_NODE_COMPONENT in component_selection.names_with_required(project_role.COMPONENTS, names)
 
 
-def _why_capacity_missing(plan: load_estimate.PointLoad, nodes: Sequence[load_estimate.Node] | None) -> str:
-    why = load_estimate.why_capacity_is_missing(plan, nodes) if nodes is not None else ""
+def _why_capacity_missing(
+    plan: duration_and_capacity_estimate.PointLoad, nodes: Sequence[duration_and_capacity_estimate.Node] | None
+) -> str:
+    why = duration_and_capacity_estimate.why_capacity_is_missing(plan, nodes) if nodes is not None else ""
     return f"can never run on the {formats.format_count(len(nodes or ()), 'simulated node')}: {why}" if why else ""
 
 
@@ -246,7 +254,7 @@ def _requests_of_points(
 
 def _loads_of_points(
     role: Path, points: Sequence[MatrixPoint], render: Render
-) -> Iterator[tuple[MatrixPoint, load_estimate.PointLoad]]:
+) -> Iterator[tuple[MatrixPoint, duration_and_capacity_estimate.PointLoad]]:
     """Yield the load of each point, as far as it is known. Raises InputError for an invalid load."""
     template: dict[str, Any] = _doctor_document(role).get("plan") or {}
     number = 0
@@ -254,13 +262,13 @@ def _loads_of_points(
         plan, unknown = render(template, point.settings)
         if unknown or not _add_trace_to_plan(plan, role):
             continue
-        if problem := load_estimate.first_invalid_entry(plan):
+        if problem := duration_and_capacity_estimate.first_invalid_entry(plan):
             name, why = problem
             raise InputError(
                 f"{role.name}, point {point.name}: {why} (from {_setting_names_in_template(template[name], role)})"
             )
         try:
-            load = load_estimate.point_load(point.name, plan)
+            load = duration_and_capacity_estimate.point_load(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
         if load.workloads == 0:

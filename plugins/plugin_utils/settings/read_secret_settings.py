@@ -31,7 +31,7 @@ def secret_environment_variable(name: str) -> str:
     return f"SEATRIAL_{name.upper()}"
 
 
-def read_secret(
+def read_secret_if_given(
     name: str, variables: Mapping[str, Any], environ: Mapping[str, str], render: Callable[[Any], Any]
 ) -> str | None:
     """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read."""
@@ -113,7 +113,7 @@ def read_all_secrets(
         check_secrets_folder(folder, catalogue.secrets)
     for name in catalogue.secrets:
         known = {**variables, DIRECTORY: str(folder or ""), f"{name}_file": settings.get(f"{name}_file")}
-        values[name] = read_secret(name, known, os.environ, template)
+        values[name] = read_secret_if_given(name, known, os.environ, template)
         need = catalogue.needs.get(name) or {}
         phases = [phase for phase in need.get("phases", []) if phase in chosen]
         condition = "{{ (" + str(need.get("when", True)) + ") | bool }}"

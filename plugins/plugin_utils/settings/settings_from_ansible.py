@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import a
 
 from . import (
     convert_setting_values,
-    preset_definitions,
+    presets_from_variables,
     project_role,
     resolve_settings,
     setting_templates,
@@ -126,7 +126,7 @@ def _refuse_edited_presets(
     """Raise SettingsError for a key that reaches into a preset, such as ``light.fine_tuning_count``."""
     for key in values:
         preset, _dot, rest = str(key).partition(".")
-        if preset_definitions.project_of_presets_variable(preset):
+        if presets_from_variables.project_of_presets_variable(preset):
             preset, _dot, rest = rest.partition(".")
         if rest and preset in presets and preset not in catalogue.settings:
             raise SettingsError(
@@ -151,13 +151,13 @@ def request_of_new_run(
 ) -> RequestedSettings:
     """Return the request of a new run. Raises SettingsError for an unknown preset and for a preset cycle."""
     names = parse_preset_names(variables.get("preset"))
-    known = preset_definitions.definitions_of_used_presets(preset_definitions.presets_of_project(variables, project))
+    known = presets_from_variables.usable_presets(variables, project)
     for name in names:
         try:
             list(setting_changes_of_preset(known, name))  # raises an error that can name all known presets
         except SettingsError as error:
             asked = variables["preset"] if error.at == name else error.at
-            others = preset_definitions.projects_of_preset(variables, name) if name not in known else []
+            others = presets_from_variables.projects_of_preset(variables, name) if name not in known else []
             hint = f"; project {' and '.join(others)} has a preset of this name" if others else ""
             raise SettingsError(f"{error}{hint}", asked, error.source) from error
     layers = [inventory_layer(variables, base, extra, catalogue), *preset_layers(names, known, catalogue)]
@@ -244,7 +244,7 @@ class SettingsContext:
         role = project_role.find_role(project)
         catalogue = settings_catalogue.load_catalogue(ROOT, role)
         defaults = role_defaults(loader, catalogue)
-        variables = {**preset_definitions.presets_of_collections(role, variables, loader), **variables}
+        variables = {**presets_from_variables.presets_of_collections(role, variables, loader), **variables}
         others = {name: value for name, value in variables.items() if name not in defaults} | more
         render = setting_templates.create_template_renderer(templar, others)
         return cls(role, variables, extra, catalogue, defaults, render)
@@ -258,7 +258,9 @@ class SettingsContext:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""
         self.check_names()
         profiles = self.render(self.variables.get("cluster_profiles") or {}, self.defaults)[0]
-        preset_definitions.check_cluster_profiles(profiles, preset_definitions.preset_names_of_all(self.variables))
+        presets_from_variables.check_cluster_profiles(
+            profiles, presets_from_variables.preset_names_of_all(self.variables)
+        )
         return request_of_new_run(self.project, self.variables, self.extra, self.defaults, self.catalogue)
 
     def settings_to_find_run(self, gives_back: bool) -> dict[str, Any]:
@@ -269,9 +271,7 @@ class SettingsContext:
         """
         if not gives_back:
             return self.effective(self.request()).settings
-        known = preset_definitions.definitions_of_used_presets(
-            preset_definitions.presets_of_project(self.variables, self.project)
-        )
+        known = presets_from_variables.usable_presets(self.variables, self.project)
         names = [name for name in parse_preset_names(self.variables.get("preset")) if _is_usable_preset(name, known)]
         variables = {**self.variables, "preset": names}
         request = request_of_new_run(self.project, variables, self.extra, self.defaults, self.catalogue)
@@ -298,7 +298,7 @@ class SettingsContext:
         """Yield what role defaults, the inventory, presets and ``-e`` set: setting, or dotted key of one -> value."""
         variables = self.variables
         names = [*self.catalogue.settings, *RESERVED]
-        presets = preset_definitions.presets_of_project(variables, self.project)
+        presets = presets_from_variables.presets_of_project(variables, self.project)
         sources: list[Any] = [
             self.defaults,
             *({name: values[name] for name in names if name in values} for values in (variables, self.extra)),
@@ -312,22 +312,20 @@ class SettingsContext:
         """Return the list of all presets if ``-e preset=list`` asks for it."""
         asked = settings_layers.parse_preset_names(self.variables.get("preset"))
         return (
-            preset_definitions.preset_listing(self.variables, self.project)
-            if asked == [preset_definitions.LIST]
+            presets_from_variables.preset_listing(self.variables, self.project)
+            if asked == [presets_from_variables.LIST]
             else []
         )
 
     def preset_layers(self, names: list[str]) -> list[SettingsLayer]:
         """Return the layers of these presets and of all presets that they extend."""
-        known = preset_definitions.definitions_of_used_presets(
-            preset_definitions.presets_of_project(self.variables, self.project)
-        )
+        known = presets_from_variables.usable_presets(self.variables, self.project)
         return preset_layers(names, known, self.catalogue)
 
     def replaced(self, request: RequestedSettings) -> list[str]:
         """Return a sentence for each preset of a request that replaces another one of the same name."""
-        return preset_definitions.replaced_presets(
-            preset_definitions.presets_of_project(self.variables, self.project), request.presets_to_apply()
+        return presets_from_variables.replaced_presets(
+            presets_from_variables.presets_of_project(self.variables, self.project), request.presets_to_apply()
         )
 
     def describe_misnamed_extra_vars(self) -> list[str]:

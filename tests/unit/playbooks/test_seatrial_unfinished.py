@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible import context
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
 
 PLUGIN = Path(__file__).resolve().parents[3] / "playbooks/callback_plugins/seatrial_unfinished.py"
@@ -20,7 +20,7 @@ PLUGIN = Path(__file__).resolve().parents[3] / "playbooks/callback_plugins/seatr
 @pytest.fixture(autouse=True)
 def signals_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The handlers of signals stay those of pytest."""
-    monkeypatch.setattr(interrupted_run.RunWatch, "install", lambda _watch: None)
+    monkeypatch.setattr(give_back_on_exit.RunWatch, "install", lambda _watch: None)
 
 
 def after_the_start(extra: dict[str, Any], play_vars: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy
 import pytest
 import synthetic_series
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
-    figure_classification,
+    readings_from_p_values,
     student_t,
 )
 from error_rate_rows import HEAD, INDEPENDENT, KPIS, LEVEL, PARTS, Otava, Row, alarms, by_groups, effect
@@ -30,14 +30,14 @@ def most_of(probability: float, count: int) -> int:
 @pytest.mark.parametrize("shape", INDEPENDENT)
 def test_a_suite_without_a_change_raises_no_more_alarms_than_promised(shape: str) -> None:
     suites = synthetic_series.suites(shape, 1, SUITES, KPIS, 10)
-    found = alarms(suites, by_groups, figure_classification.adjust_by_holm, False) * SUITES
+    found = alarms(suites, by_groups, readings_from_p_values.adjust_by_holm, False) * SUITES
     assert found <= most_of(LEVEL, SUITES)
 
 
 def test_a_slower_kpi_is_found_as_often_as_the_test_can() -> None:
     bound = student_t.power_of_t_test(LEVEL / KPIS, 8, effect(0.2, 5, 5))
     suites = synthetic_series.suites("normal", 3, SUITES, KPIS, 5, 0.2)
-    missed = 1 - alarms(suites, by_groups, figure_classification.adjust_by_holm, True)
+    missed = 1 - alarms(suites, by_groups, readings_from_p_values.adjust_by_holm, True)
     assert missed * SUITES <= most_of(1 - bound + 0.05, SUITES)
 
 

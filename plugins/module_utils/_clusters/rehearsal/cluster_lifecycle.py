@@ -56,9 +56,9 @@ def set_instance_state(options: RehearsalOptions, state: str, say: Say, check: b
         needs = make_programs_available(options, say, check=True)["needs"] if state == "present" else []
         wanted = "absent" if state == "released" else state
         return {**now, "changed": now["state"] != wanted or bool(needs), "needs": needs}
-    return {"present": create_or_repair_instance, "absent": remove_instance, "released": release_instance}[state](
-        options, say
-    )
+    return {"present": create_or_repair_instance, "absent": remove_instance, "released": remove_instance_if_unused}[
+        state
+    ](options, say)
 
 
 def make_programs_available(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def remove_instance(options: RehearsalOptions, say: Say) -> dict[str, Any]:
         return _remove(options, marker, say)
 
 
-def release_instance(options: RehearsalOptions, say: Say) -> dict[str, Any]:
+def remove_instance_if_unused(options: RehearsalOptions, say: Say) -> dict[str, Any]:
     """End what run ``options.owner`` has of the instance: remove it, unless another run has or uses it.
 
     The instance of the run passes to a run that still uses it, which removes it when it is released. Idempotent.

@@ -30,8 +30,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
     Client,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    get_label,
     is_condition_true,
-    label_value,
 )
 
 from . import control_plane_failures, kubelet_outage, network_cut, node_health_marks
@@ -80,7 +80,7 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
             nodes = _list_nodes(client, kind, "")
         if kind in REAL_ONLY:
             network_cut.check_real_node(client.access.server, kind)
-        simulated = [node for node in nodes if label_value(node, run_labels.SIMULATED)]
+        simulated = [node for node in nodes if get_label(node, run_labels.SIMULATED)]
         if kind in SIMULATED_ONLY and not simulated:
             raise InputError(
                 f"failures: {kind} is possible only on simulated nodes, and {client.access.server} has none of"
@@ -125,7 +125,7 @@ def can_fail(node: dict[str, Any], kind: str) -> bool:
     """Return whether a node can have a failure of this kind now: it is Ready, and has none of any run."""
     if not is_condition_true(node, "Ready") or run_labels.FAILURE in (node["metadata"].get("annotations") or {}):
         return False
-    simulated = bool(label_value(node, run_labels.SIMULATED))
+    simulated = bool(get_label(node, run_labels.SIMULATED))
     if simulated if kind in REAL_ONLY else (kind in SIMULATED_ONLY and not simulated):
         return False
     return kind != GPU_LOST or count_gpus(node) > 0

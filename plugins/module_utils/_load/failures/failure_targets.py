@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 from . import failure_actions, node_health_marks
 from .failure_schedule import (
@@ -47,7 +47,7 @@ def list_running_load_pods(client: Client, failure: PlannedFailure, run: str, po
     if failure.kind != NETWORK_CUT:
         return [_row(pod, run, point) for pod in pods]
     rows = [
-        {**_row(pod, run, point), "address": pod["status"]["podIP"], "index": label_value(pod, run_labels.INDEX)}
+        {**_row(pod, run, point), "address": pod["status"]["podIP"], "index": get_label(pod, run_labels.INDEX)}
         for pod in pods
         if pod["status"].get("podIP") and not pod["spec"].get("hostNetwork")
     ]
@@ -66,9 +66,9 @@ def _role(pod: dict[str, Any], run: str, point: str) -> str:
     So a replacement has the role of the pod that it replaces. Pods of a Job without indexes have the same role.
     """
     meta = pod["metadata"]
-    made = "" if label_value(pod, "apps.kubernetes.io/pod-index") else meta.get("generateName")  # of a StatefulSet
+    made = "" if get_label(pod, "apps.kubernetes.io/pod-index") else meta.get("generateName")  # of a StatefulSet
     role = str(made or meta["name"]).removeprefix(f"{run}-{point}-")
-    template = label_value(pod, "pod-template-hash")  # of a template with the labels of the run
+    template = get_label(pod, "pod-template-hash")  # of a template with the labels of the run
     return (role.removesuffix(f"{template}-") if template else role).removesuffix("-")
 
 
@@ -100,7 +100,7 @@ def choose_failure_targets(
     used = set(able) & {pod["node"] for pod in pods}
     if not failure.by:
         return choose_targets(failure, sorted(used), seed)
-    values = {name: label_value(node, failure.by) for name, node in able.items()}
+    values = {name: get_label(node, failure.by) for name, node in able.items()}
     chosen = choose_targets(failure, sorted({values[name] for name in used} - {""}), seed)
     return sorted(name for name, value in values.items() if value in chosen)
 

@@ -23,7 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 
 from .client_process_resources import raise_file_limit
-from .connection_events import PRECISE, ConnectionEvents, parse_aside, put_tokens_aside
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .request_connection import (
@@ -35,6 +34,7 @@ from .request_connection import (
     RequestConnection,
 )
 from .request_schedule import RequestSchedule
+from .token_receiver import PRECISE, ConnectionEvents, parse_aside, put_tokens_aside
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
 _LONGEST_WAIT = 0.2

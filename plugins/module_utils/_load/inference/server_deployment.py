@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     format_object_title,
     is_condition_true,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
 

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     parse_json,
     parse_yaml,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import read_yaml_like_kubectl
 
 from .random_draws import draw_number_for_workload
 from .workload_templates import (
@@ -211,9 +211,9 @@ class _WorkloadTemplateRenderer:
 
         text = self._call(compiled.render, values)
         try:
-            manifests = kubectl_yaml_reader.load_kubernetes_objects(text)
+            manifests = read_yaml_like_kubectl.load_kubernetes_objects(text)
         except yaml.YAMLError as error:
-            why = kubectl_yaml_reader.describe_yaml_error(error)
+            why = read_yaml_like_kubectl.describe_yaml_error(error)
             raise InputError(f"template '{self.template.name}': not readable as YAML: {why}") from error
         return manifests
 

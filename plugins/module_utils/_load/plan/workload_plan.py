@@ -277,7 +277,7 @@ def read_part(path: Path, part: ClientPart) -> WorkloadPlan:
     return plan
 
 
-def check_plan_is_divisible(plan: WorkloadPlan, clients: int) -> None:
+def check_clients_are_independent(plan: WorkloadPlan, clients: int) -> None:
     """Check that several clients can send a plan independently of each other.
 
     Raises InputError for a closed loop in which a workload waits for others: those of other clients.

@@ -30,10 +30,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
+    get_label,
     is_condition_true,
-    label_value,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
 
@@ -114,7 +114,7 @@ class PodsState:
 def why_pods_wait_or_ended(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-    return {int(label_value(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
+    return {int(get_label(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
 
 
 def clients_without_pod(
@@ -358,7 +358,7 @@ class DriverPod:
                 )
             time.sleep(0.3)
         own = None if spec.namespace else client.get(NAMESPACE, spec.effective_namespace)
-        ours = own is not None and label_value(own, run_labels.RUN) == spec.run
+        ours = own is not None and get_label(own, run_labels.RUN) == spec.run
         if own is not None and ours and not client.list(JOB, spec.effective_namespace)[0]:  # another point may use it
             client.delete_seen(NAMESPACE, spec.effective_namespace, "", own["metadata"]["uid"])
         return there

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_js
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
-    label_value,
+    get_label,
 )
 
 from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits
@@ -273,7 +273,7 @@ class ObservationWriter:
             asked = pod_gpu_count(resource)
             if asked:
                 details["gpus"] = asked
-        if label_value(resource, run_labels.SIMULATED) == "true":
+        if get_label(resource, run_labels.SIMULATED) == "true":
             details["simulated"] = True
         return details
 

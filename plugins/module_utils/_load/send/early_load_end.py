@@ -23,13 +23,13 @@ from urllib.parse import quote
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
-    label_value,
+    get_label,
 )
 
 from ..kinds.sampling_spec import SamplingSpec
@@ -242,7 +242,7 @@ class StalledLoad:
         if any(run_labels.FAILURE in (node["metadata"].get("annotations") or {}) for node in nodes):
             return  # what a failure has taken from a node comes back
         reason = why_no_workload_can_run(pods, nodes)
-        if reason and not pod_admission_and_scheduling.find_node_autoscaler(self._client):
+        if reason and not why_pod_waits_or_cannot_run.find_node_autoscaler(self._client):
             self.unschedulable = reason
 
     def _judge_workloads(self) -> None:
@@ -260,8 +260,8 @@ class StalledLoad:
                 kinds = ("ResourceQuota", "LimitRange")
                 limits[namespace] = tuple(self._client.list(self._client.kind("v1", of), namespace)[0] for of in kinds)
             whys = (
-                pod_admission_and_scheduling.why_never_created(pod, *limits[namespace])
-                for pod in pod_admission_and_scheduling.pod_templates_in_object(workload)
+                why_pod_waits_or_cannot_run.why_never_created(pod, *limits[namespace])
+                for pod in why_pod_waits_or_cannot_run.pod_templates_in_object(workload)
             )
             why = next(filter(None, whys), "")
             if not why:
@@ -314,11 +314,11 @@ def why_no_workload_can_run(pods: Iterable[dict[str, Any]], nodes: list[dict[str
             "schedulingGates"
         ):
             return ""  # it has a node, was not considered yet, or has a scheduling gate
-        wanted, selector = pod_admission_and_scheduling.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
+        wanted, selector = why_pod_waits_or_cannot_run.pod_requests(pod["spec"]), pod["spec"].get("nodeSelector") or {}
         key = f"{wanted} {selector}"
         if key not in known:
-            known[key] = pod_admission_and_scheduling.why_pod_is_unschedulable(wanted, selector, nodes)
-        index = label_value(pod, run_labels.INDEX)
+            known[key] = why_pod_waits_or_cannot_run.why_pod_is_unschedulable(wanted, selector, nodes)
+        index = get_label(pod, run_labels.INDEX)
         name = pod["metadata"]["name"]
         workloads[index] = workloads.get(index) or (
             f"pod {name} can never be scheduled: {known[key]}" if known[key] else ""

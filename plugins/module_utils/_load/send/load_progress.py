@@ -18,7 +18,7 @@ from . import creation_ledger
 from .early_load_end import StalledLoad
 from .lifetime_stopper import WorkloadLifetimeStopper
 from .plan_dispatcher import ObjectSendDispatcher
-from .release_barrier import WorkloadReleaser
+from .workload_release_barrier import WorkloadReleaser
 
 if TYPE_CHECKING:
     from ..kinds.sampling_spec import NoSampler

@@ -31,7 +31,7 @@ from ..kinds.sampling_spec import check_kinds_have_end_stage
 from ..kinds.stage_definitions import KindStages, compile_jmespath, compile_stages_of_kinds
 from ..plan import arrival_times, template_renderer, workload_plan, workload_templates
 from ..plan.workload_templates import RenderedTemplate
-from . import release_barrier
+from . import workload_release_barrier
 from .load_spec import LoadSpec
 from .object_creator import FIELD_MANAGER
 
@@ -152,7 +152,7 @@ def write_plan_for_clients(request: LoadSpec, clients: int) -> workload_plan.Wor
     It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
     """
     prepared = prepare_load_or_part(replace(request, client=None))
-    workload_plan.check_plan_is_divisible(prepared.plan, clients)
+    workload_plan.check_clients_are_independent(prepared.plan, clients)
     request.point_dir.mkdir(parents=True, exist_ok=True)
     shares = any(template.shared for template in prepared.rendered)
     if shares:  # the cleanup reads from the plan what is created
@@ -198,7 +198,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         check_kinds_have_end_stage(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
-        release_barrier.check_release(request.release, request.count, request.seed, names)
+        workload_release_barrier.check_release(request.release, request.count, request.seed, names)
     workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
     workload_plan.use_names_of_templates(

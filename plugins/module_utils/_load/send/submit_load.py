@@ -22,7 +22,7 @@ from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import workload_plan, workload_templates
-from . import creation_ledger, load_progress, plan_failures, prepare_load, release_barrier
+from . import creation_ledger, load_progress, plan_failures, prepare_load, workload_release_barrier
 from .common_client_start import CommonStart
 from .early_load_end import CircuitBreaker, StalledLoad, require_answering_api_server
 from .lifetime_stopper import WorkloadLifetimeStopper
@@ -153,7 +153,9 @@ class LoadRunner:
                 dispatcher = ObjectSendDispatcher(settings, templates, todo, past, request.in_flight, loop)
                 stall = StalledLoad(client.access, sampling)
                 lifetimes = _make_lifetime_stopper(request, settings, templates, planned, past)
-                barrier = release_barrier.make_workload_releaser(request, settings, sampling.canary_namespace, past)
+                barrier = workload_release_barrier.make_workload_releaser(
+                    request, settings, sampling.canary_namespace, past
+                )
                 state = load_progress.LoadProgress(
                     request, planned, past, dispatcher, sampler, stall, lifetimes, barrier
                 )

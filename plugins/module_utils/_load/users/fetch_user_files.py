@@ -4,7 +4,7 @@
 """Reports and files of users in pods, fetched from the API server, and from an S3 server if the files are large.
 
 The helper in a pod (roles/users/files/user.py) leaves its report in the status of the pod, as the termination message
-of a container, and the files in ConfigMaps or in an object (user_uploads).
+of a container, and the files in ConfigMaps or in an object (user_files_through_s3).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
 
 from ..plan.workload_templates import workload_name
 from ..remote import files_in_configmaps
-from ..send.release_barrier import required_number
-from .user_uploads import POD, UserUploads, count_files, extract_archive
+from ..send.workload_release_barrier import required_number
+from .user_files_through_s3 import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"
 #: Most ConfigMaps with the files of a user, which have 450 kB each, and the largest number in its report.

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_re
     expect_documented_form,
     require_json_object,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import (
     OpenSearchClient,
     OpenSearchServer,
 )

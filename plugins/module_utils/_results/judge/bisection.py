@@ -21,9 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics import comparison_scale, group_comparison_intervals
-from ..statistics.figure_classification import INCONCLUSIVE, PASS
 from ..statistics.group_comparison_intervals import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step_and_next_value
+from ..statistics.readings_from_p_values import INCONCLUSIVE, PASS
 from . import schedule_log
 from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, values_usable_in_bisection
 from .choose_next_point import (

@@ -206,7 +206,7 @@ def parse_points_to_redo(raw: Any, points: Sequence[str]) -> list[str]:
     return names
 
 
-def points_to_redo(
+def attempts_demanded_by_redo(
     names: Sequence[str], state: ScheduleState, inconclusive: Collection[str] = (), repeats: bool = False
 ) -> list[PlannedPoint]:
     """Return the further attempts that ``redo`` demands, in order of the points.

@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from ..statistics import change_points, comparison_scale, group_comparison_intervals, noise_between_runs, student_t
 from ..statistics.change_points import ChangePoint
-from ..statistics.figure_classification import FigureEvidence
 from ..statistics.group_comparison_intervals import GroupDifference
 from ..statistics.noise_between_runs import Shift
+from ..statistics.readings_from_p_values import FigureEvidence
 from ..statistics.shift_posterior import FigureRuns
 from ..statistics.time_dependence import TimeDependence
 from .history_settings import HistorySettings

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.point_schemas import NODES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.result_schemas import LABELS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 
 from ..kpi.point_labels import flatten_labels

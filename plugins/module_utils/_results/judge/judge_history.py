@@ -16,8 +16,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..statistics import comparison_scale, figure_classification, noise_between_runs, time_dependence
-from ..statistics.figure_classification import (
+from ..statistics import comparison_scale, noise_between_runs, readings_from_p_values, time_dependence
+from ..statistics.group_comparison_intervals import number_of_further_runs_needed
+from ..statistics.readings_from_p_values import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,
@@ -30,7 +31,6 @@ from ..statistics.figure_classification import (
     WITHIN,
     FigureReading,
 )
-from ..statistics.group_comparison_intervals import number_of_further_runs_needed
 from . import acknowledged_regressions, compare_with_history
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
@@ -42,9 +42,9 @@ _CORRECT: Mapping[str, Callable[[Sequence[float]], list[float]]] = dict(
     zip(
         CORRECTIONS,
         (
-            figure_classification.adjust_by_holm,
-            figure_classification.adjust_by_benjamini_hochberg,
-            figure_classification.leave_p_values_uncorrected,
+            readings_from_p_values.adjust_by_holm,
+            readings_from_p_values.adjust_by_benjamini_hochberg,
+            readings_from_p_values.leave_p_values_uncorrected,
         ),
         strict=True,
     )
@@ -129,7 +129,7 @@ def kpi_explanation_text(kpi: Mapping[str, Any], result: str, text: str) -> str:
         return text
     if limit["result"] == WITHIN:
         return str(limit["text"]) if result == NOT_JUDGED else text
-    if figure_classification.gravest_reading([result]) == PASS:
+    if readings_from_p_values.gravest_reading([result]) == PASS:
         return str(limit["text"])
     return f"{limit['text']} {formats.capitalize_first_letter(text)}"
 
@@ -151,7 +151,7 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     findings = compare_with_history.compare_kpis_with_baselines(suite, segments, dependence, settings, judged)
     evidence = [finding.evidence for finding, counts in zip(findings, judged, strict=True) if counts]
     read = iter(
-        figure_classification.classify_figures_of_suite(evidence, settings.level, _CORRECT[settings.correction])
+        readings_from_p_values.classify_figures_of_suite(evidence, settings.level, _CORRECT[settings.correction])
     )
     results = [
         _judged_kpi_reading(series, finding, next(read), settings, count) if counts else _not_judged(series, finding)
@@ -181,7 +181,7 @@ def _acknowledged(
         (step,) = compare_with_history.compare_kpis_with_baselines(
             [again], [beside], time_dependence.INDEPENDENT, settings, [True]
         )
-        if figure_classification.classify_figures_of_suite([step.evidence], settings.level)[0].result == REGRESSION:
+        if readings_from_p_values.classify_figures_of_suite([step.evidence], settings.level)[0].result == REGRESSION:
             why = f"worse than the {known.text()}: {difference_text(again, step)}"
             return replace(reading, result=REGRESSION, why=why)
     if reading.result != REGRESSION:

@@ -19,8 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
 from ..statistics import comparison_scale, group_comparison_intervals
-from ..statistics.figure_classification import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
 from ..statistics.group_comparison_intervals import AnytimeDifference
+from ..statistics.readings_from_p_values import ACROSS, NOT_MEASURED, OUTSIDE, WITHIN, adjust_by_holm
 from . import kpi_limits
 from .kpi_limits import KpiLimit
 from .past_run_data import WIDTH

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..statistics.figure_classification import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_JUDGED, NOT_MEASURED
+from ..statistics.readings_from_p_values import INCONCLUSIVE, LEAST_HISTORY, NO_HISTORY, NOT_JUDGED, NOT_MEASURED
 from . import headline, judge_history, judge_repeated_points, kpi_limits, overall_verdict, run_checks, run_warnings
 from .collect_history import RunHistory
 from .history_settings import ALL, HEADLINE, HistorySettings

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 
 from ..kpi.point_data import PointData
 from ..kpi.point_labels import FlatLabels, ReadSettings, flatten_labels, recorded_labels
-from ..statistics.figure_classification import (
+from ..statistics.readings_from_p_values import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from ..statistics.figure_classification import INCONCLUSIVE, OUTSIDE, REGRESSION
+from ..statistics.readings_from_p_values import INCONCLUSIVE, OUTSIDE, REGRESSION
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PASS, format_finding_as_line
 
 FAILURE, SKIPPED = "failure", "skipped"

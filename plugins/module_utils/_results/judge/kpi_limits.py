@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from ..statistics import comparison_scale
-from ..statistics.figure_classification import (
+from ..statistics.readings_from_p_values import (
     ACROSS,
     NO_HISTORY,
     NOT_JUDGED,

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.v
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
-from ..statistics.figure_classification import (
+from ..statistics.readings_from_p_values import (
     ACKNOWLEDGED,
     IMPROVEMENT,
     INCONCLUSIVE,

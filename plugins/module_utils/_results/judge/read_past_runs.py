@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limit_number_of_pages
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import (
     OpenSearchClient,
     OpenSearchServer,
 )
@@ -111,7 +111,7 @@ def _read_mapping_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def has_old_labels(top: Path) -> bool:
+def labels_are_in_other_files(top: Path) -> bool:
     """Return whether the labels of a run have to be read from its other files."""
     documents = [_read_mapping_file(path) for path in sorted((top / "points").glob("[0-9]*/kpis.json"))]
     return any(document.get("schema") == "kpis/1" for document in documents)
@@ -260,7 +260,7 @@ def _uploaded_run(
             if record.get("project") != project:
                 return None
             fetch(name for name in files if _FIGURES.fullmatch(name))
-            if has_old_labels(top):
+            if labels_are_in_other_files(top):
                 fetch(name for name in files if _SOURCES_OF_LABELS.fullmatch(name))
             return read_past_run(top, record, location.address, own)
         except DataError as error:

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
-from ..statistics.figure_classification import LEAST_HISTORY, NO_HISTORY
+from ..statistics.readings_from_p_values import LEAST_HISTORY, NO_HISTORY
 from . import schedule_log
 from .choose_next_point import (
     FAILED,

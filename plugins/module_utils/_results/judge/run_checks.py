@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from ..statistics.figure_classification import OUTSIDE, PASS
+from ..statistics.readings_from_p_values import OUTSIDE, PASS
 from .bisection_plan import attempts_left_out
 from .overall_verdict import ERROR, INVALID, NOT_JUDGED, PHASES
 

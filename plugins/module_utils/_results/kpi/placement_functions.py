@@ -117,7 +117,7 @@ def _needed_topology(data: PointData, level: str) -> tuple[WorkloadGangs, NodeTo
     return gangs, topology
 
 
-def domains_of_gangs(data: PointData, level: str) -> list[int | None]:
+def count_domains_of_gangs(data: PointData, level: str) -> list[int | None]:
     """Return in how many domains of a level the pods of each gang were that ran as a whole; None for other gangs."""
     gangs, topology = _needed_topology(data, level)
     spans: list[int | None] = []
@@ -192,7 +192,7 @@ def domains_spanned(data: PointData, level: str, statistic: str = "mean") -> Kpi
     Over the gangs that ran as a whole, by the nodes of the pods that were not lost.
     """
     gangs, _topology = _needed_topology(data, level)
-    spans = domains_of_gangs(data, level)
+    spans = count_domains_of_gangs(data, level)
     note = _note_of_gangs(gangs, spans)
     known = [span for span in spans if span is not None]
     if not known:
@@ -208,7 +208,7 @@ def domains_spanned(data: PointData, level: str, statistic: str = "mean") -> Kpi
 def compact_gangs(data: PointData, level: str) -> KpiValue:
     """Share of gangs, in percent, that were in as few domains of a level as they need on an empty cluster."""
     gangs, topology = _needed_topology(data, level)
-    spans = domains_of_gangs(data, level)
+    spans = count_domains_of_gangs(data, level)
     note = _note_of_gangs(gangs, spans)
     compact = []
     fewest_of: dict[tuple[float, int], int | None] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
 from ..kpi.fairness_functions import shares_of_queue
-from ..kpi.placement_functions import domains_of_gangs, free_slots_over_time, topology_of_point
+from ..kpi.placement_functions import count_domains_of_gangs, free_slots_over_time, topology_of_point
 from ..kpi.point_data import NoFigure, PointData
 from ..kpi.scheduler_functions import duration_of_load, gangs_of_point, queue_names_of_workloads
 from . import plot_canvas
@@ -34,7 +34,7 @@ def draw_placement(data: PointData, label: str) -> PlotDrawing | None:
     rows: list[list[Any]] = []
     for place, level in enumerate(topology.levels):
         colour = COLOURS[place % len(COLOURS)]
-        spans = domains_of_gangs(data, level)
+        spans = count_domains_of_gangs(data, level)
         known = [(gangs.done[row], span) for row, span in enumerate(spans) if span is not None]
         rows += [["domains", level, moment, span] for moment, span in known]
         # Levels of one gang have the same time, and often the same number of domains.

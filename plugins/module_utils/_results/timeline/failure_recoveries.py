@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import poi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import ONE
 
 from . import timeline_builder
-from .client_clocks import ClientClocks
+from .common_clock_of_clients import ClientClocks
 from .failure_rows import (
     FILE,
     KUBELET_RESTARTED,
@@ -34,7 +34,7 @@ from .failure_rows import (
     read_failure_rows,
     sort_failure_rows,
 )
-from .gpu_accounting import share_gpu_seconds
+from .gpu_seconds_lost_to_failures import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
 from .recovery_stages import (
     DETECTED,

@@ -12,10 +12,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import ONE, PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from .client_clocks import ClientClocks
+from .audit_and_creation_times import ForeignLoad, IntervalNarrower, SeparateEtcd
+from .common_clock_of_clients import ClientClocks
 from .single_clocks import parse_resource_version
 from .stage_order_and_reduction import OWN, StageReducer, TimelineStage
-from .times_stated_by_server import ForeignLoad, IntervalNarrower, SeparateEtcd
 
 
 @dataclass(slots=True, eq=False)

@@ -32,11 +32,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
     node_kinds_of_workloads,
 )
 
-from . import times_stated_by_server as audit_logs
-from .client_clocks import ClientClocks
+from . import audit_and_creation_times as audit_logs
+from .audit_and_creation_times import ForeignLoad
+from .common_clock_of_clients import ClientClocks
 from .stage_interval_assignment import IntervalAssignment
 from .stage_order_and_reduction import ALL, OWN, TimelineStage, stages_from_definitions
-from .times_stated_by_server import ForeignLoad
 from .watch_event_assignment import POD, EventReader, Witness
 
 #: (Latest moments, outcome) of each stage that ends a workload.

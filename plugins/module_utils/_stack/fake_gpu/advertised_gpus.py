@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.
@@ -101,15 +101,15 @@ def has_labels_and_gpus(node: Mapping[str, Any], labels: Mapping[str, str]) -> b
     status = node.get("status") or {}
     there = [parse_kube_quantity((status.get(part) or {}).get(GPU, "0")) for part in ("capacity", "allocatable")]
     return (
-        all(label_value(node, name) == value for name, value in labels.items())
+        all(get_label(node, name) == value for name, value in labels.items())
         and there == [float(labels[f"{GPU}.count"])] * 2
     )
 
 
 def check_node_may_get_gpus(node: Mapping[str, Any], run_id: str, setting: str) -> None:
     """Raise InputError for a simulated node, OwnershipError for a node with GPUs that this run did not add."""
-    name, owner = node["metadata"]["name"], label_value(node, run_labels.FAKE_GPUS)
-    if label_value(node, run_labels.SIMULATED):
+    name, owner = node["metadata"]["name"], get_label(node, run_labels.FAKE_GPUS)
+    if get_label(node, run_labels.SIMULATED):
         raise InputError(f"{setting}: node {name} is simulated; fake_gpu_gpus_per_node gives it its GPUs")
     if owner and owner != (run_id or NO_RUN):
         whose = "no run" if owner == NO_RUN else f"run {owner}"

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 from . import advertised_gpus
 
@@ -260,7 +260,7 @@ def remove_fake_gpu_operator(client: Client, run_id: str, timeout: float, say: S
     for manifest in reversed(operator_manifests(FakeGpuOperatorSpec(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or label_value(obj, run_labels.RUN) != run_id:
+        if obj is None or get_label(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check:
@@ -299,7 +299,7 @@ def _refuse_real_gpus(client: Client, ours: Mapping[str, Any]) -> None:
     for node in client.list(client.kind("v1", "Node"))[0]:
         name = node["metadata"]["name"]
         there = parse_kube_quantity(((node.get("status") or {}).get("capacity") or {}).get(advertised_gpus.GPU, "0"))
-        simulated = label_value(node, run_labels.SIMULATED) == "true" or label_value(node, run_labels.FAKE_GPUS)
+        simulated = get_label(node, run_labels.SIMULATED) == "true" or get_label(node, run_labels.FAKE_GPUS)
         if there and name not in ours and not simulated:
             raise OwnershipError(
                 f"{client.access.server} has real GPUs, {there:g} on node {name}: the fake-gpu-operator is not"
@@ -324,7 +324,7 @@ def _find_missing_objects(client: Client, wanted: Sequence[dict[str, Any]], run_
         obj = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
         if obj is None:
             missing.append(manifest)
-        elif label_value(obj, run_labels.RUN) != run_id:
+        elif get_label(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: another run has installed"
                 " the fake-gpu-operator. Nothing was changed"

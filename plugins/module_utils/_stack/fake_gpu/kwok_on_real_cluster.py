@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import label_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": run_labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
@@ -57,7 +57,7 @@ def check_fake_nodes_allowed(client: Client, permission: FakeNodePermission, run
     if not permission.allowed:
         namespace, name = MARKER
         marker = client.get(client.kind("v1", "ConfigMap"), name, namespace)
-        if marker is None or label_value(marker, run_labels.SIMULATED) != "true":
+        if marker is None or get_label(marker, run_labels.SIMULATED) != "true":
             raise OwnershipError(
                 f"{client.access.server} is not a rehearsal cluster (it has no ConfigMap {namespace}/{name}): fake"
                 " nodes would be mixed with real ones. Nothing was changed. real_cluster (setting"
@@ -84,7 +84,7 @@ def foreign_pods_with_gpus(client: Client, run_id: str = "") -> list[str]:
         for pod in pods
         if requests_gpu(pod)
         and pod["spec"].get("nodeName") not in fake
-        and not (run_id and label_value(pod, run_labels.RUN) == run_id)
+        and not (run_id and get_label(pod, run_labels.RUN) == run_id)
     )
 
 
@@ -187,7 +187,7 @@ def install_kwok(client: Client, permission: FakeNodePermission, run_id: str) ->
         if obj is None:
             client.create(manifest)
             created.append(f"{manifest['kind']} {meta['name']}")
-        elif label_value(obj, run_labels.RUN) != run_id:
+        elif get_label(obj, run_labels.RUN) != run_id:
             raise OwnershipError(
                 f"{manifest['kind']} {meta['name']} exists and was not created by this run: KWOK of another run"
                 " simulates nodes on this cluster. Leave fake_gpu_kwok_image empty to use it for these too"
@@ -201,7 +201,7 @@ def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     for manifest in reversed(kwok_manifests(FakeNodePermission(), run_id)):
         kind, meta = client.kind_of(manifest), manifest["metadata"]
         obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or label_value(obj, run_labels.RUN) != run_id:
+        if obj is None or get_label(obj, run_labels.RUN) != run_id:
             continue
         deleted.append(f"{manifest['kind']} {meta['name']}")
         if not check_only:

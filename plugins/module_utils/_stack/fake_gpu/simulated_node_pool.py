@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    get_label,
     is_condition_true,
-    label_value,
 )
 
 from . import advertised_gpus, kwok_on_real_cluster
@@ -208,4 +208,4 @@ def belongs_to_another_run(spec: NodePoolSpec, fake_node: dict[str, Any]) -> boo
 
 def owner_run_id(fake_node: dict[str, Any]) -> str:
     """Return the run that a node belongs to, "" for none."""
-    return label_value(fake_node, run_labels.RUN)
+    return get_label(fake_node, run_labels.RUN)

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
     format_object_title,
-    label_value,
+    get_label,
 )
 
 from .operator_objects import V1, V1ALPHA1
@@ -206,11 +206,7 @@ class RecreatedObjects:
             permission for kind in kinds for permission in self.client.list(kind, label_selector=_OWNER[0])[0]
         ]
         return self._delete_existing(
-            [
-                permission
-                for permission in permissions
-                if tuple(label_value(permission, name) for name in _OWNER) in gone
-            ]
+            [permission for permission in permissions if tuple(get_label(permission, name) for name in _OWNER) in gone]
         )
 
     def _remove_labels(self) -> bool:

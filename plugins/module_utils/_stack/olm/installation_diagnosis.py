@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     event_time,
     field_at_path,
     format_object_title,
-    label_value,
+    get_label,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
@@ -316,7 +316,7 @@ def _installed_operator_entry(
         "phase": field_at_path(csv, "status.phase", ""),
         "message": field_at_path(csv, "status.message", ""),
         "images": sorted(filter(None, images)),
-        "run": label_value(subscription, run_labels.RUN),
+        "run": get_label(subscription, run_labels.RUN),
         "trouble": [
             f"{name}: {each.get('message') or each.get('reason')}"
             for name, each in conditions_by_type(subscription).items()

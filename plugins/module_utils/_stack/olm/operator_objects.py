@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     apply_json_merge_patch,
     field_at_path,
     format_object_title,
-    label_value,
+    get_label,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
@@ -36,7 +36,7 @@ V1 = "operators.coreos.com/v1"
 
 def is_created_by_run(item: Mapping[str, Any], run_id: str) -> bool:
     """Return whether this run created an object."""
-    return bool(run_id) and label_value(dict(item), run_labels.RUN) == run_id
+    return bool(run_id) and get_label(dict(item), run_labels.RUN) == run_id
 
 
 def _object_metadata(name: str, namespace: str, run_id: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -26,14 +26,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     format_object_title,
     format_object_titles,
-    label_value,
+    get_label,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from . import existing_olm_objects
-from .delete_and_await import DeletionResult, RecreatedObjects, delete_objects_and_wait, patch_labels
-from .operator_objects import V1ALPHA1, is_created_by_run
-from .owned_subscriptions import (
+from .deletable_operators import (
     CRD_KIND,
     OwnedSearch,
     OwnedSubscription,
@@ -41,6 +39,8 @@ from .owned_subscriptions import (
     RunOwners,
     is_owned_by_another_object,
 )
+from .delete_and_await import DeletionResult, RecreatedObjects, delete_objects_and_wait, patch_labels
+from .operator_objects import V1ALPHA1, is_created_by_run
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -298,7 +298,7 @@ class OperatorRemoval(OwnedSearch):
             and not self._is_handed_over(namespace)  # the watch may be late
             and (
                 namespace["metadata"]["name"] in names
-                or (label_value(namespace, run_labels.PART) and not self.spec.packages)
+                or (get_label(namespace, run_labels.PART) and not self.spec.packages)
             )
         ]
 

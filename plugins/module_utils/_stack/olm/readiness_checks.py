@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
-    label_value,
+    get_label,
 )
 
 from .operator_specs import ExpectedObjects, ReadyCondition
@@ -36,7 +36,7 @@ def is_expected_object(item: dict[str, Any], expected: ExpectedObjects) -> bool:
         return False
     if expected.names and meta["name"] not in expected.names:
         return False
-    return all(label_value(item, name) == value for name, value in expected.labels.items())
+    return all(get_label(item, name) == value for name, value in expected.labels.items())
 
 
 def is_object_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
@@ -80,20 +80,20 @@ def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
 
 def metrics_missing_in_pod(client: Client, pod: dict[str, Any], ready: ReadyCondition) -> str:
     """Return what a pod lacks, "" if it serves all metrics. A simulated pod is not queried and lacks nothing."""
-    if label_value(pod, run_labels.SIMULATED):
+    if get_label(pod, run_labels.SIMULATED):
         return ""
     if conditions_by_type(pod).get("Ready", {}).get("status") != "True":
         return " (it is not Ready)"
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{ready.port}/proxy/metrics"
     try:
-        missing = sorted(set(ready.metrics) - metric_names(client.text(path)))
+        missing = sorted(set(ready.metrics) - names_of_exposed_metrics(client.text(path)))
     except ApiError as error:
         return f" ({error})"
     return f" (not yet {', '.join(missing)})" if missing else ""
 
 
-def metric_names(exposition: str) -> set[str]:
+def names_of_exposed_metrics(exposition: str) -> set[str]:
     """Return the names of the metrics that have a sample. exposition: Prometheus' text format."""
     lines = (line.strip() for line in exposition.splitlines())
     return {line.partition("{")[0].split()[0] for line in lines if line and not line.startswith("#")}

@@ -23,15 +23,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,
     format_object_title,
-    label_value,
+    get_label,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
 from ..olm import installation_diagnosis
+from ..olm.deletable_operators import CRD
 from ..olm.delete_and_await import DeletionResult, delete_objects_and_wait
 from ..olm.operator_objects import V1ALPHA1, is_created_by_run
-from ..olm.owned_subscriptions import CRD
 from ..olm.readiness_checks import available_pods, contains_all_fields
 from . import component_states
 
@@ -113,7 +113,7 @@ class DataScience:
         """Return whether an object belongs to this run: labelled, or created by the operator of this run."""
         if is_created_by_run(item, self.wanted.run_id):
             return True
-        return not label_value(item, run_labels.RUN) and any(
+        return not get_label(item, run_labels.RUN) and any(
             is_created_by_run(subscription, self.wanted.run_id)
             and field_at_path(subscription, "spec.name") in PACKAGES
             and item["metadata"]["creationTimestamp"] >= subscription["metadata"]["creationTimestamp"]
@@ -208,9 +208,7 @@ class DataScience:
 
     def _deployments(self) -> list[dict[str, Any]]:
         return [
-            deployment
-            for deployment in self.cache.all("Deployment")
-            if label_value(deployment, PART_OF) in self._used()
+            deployment for deployment in self.cache.all("Deployment") if get_label(deployment, PART_OF) in self._used()
         ]
 
     def _applications(self) -> str:
@@ -253,8 +251,8 @@ class DataScience:
         self.cache.follow("v1", "Namespace")
         for namespace in self.cache.all("Namespace"):
             if (
-                label_value(namespace, GENERATED) == "true"
-                and not label_value(namespace, run_labels.RUN)
+                get_label(namespace, GENERATED) == "true"
+                and not get_label(namespace, run_labels.RUN)
                 and self._mine(namespace)
             ):
                 labels = {run_labels.RUN: self.wanted.run_id, run_labels.PART: "operators"}

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.redfi
     BmcConnection,
     RedfishMachine,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import (
     S3Location,
     create_s3_client,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.duration_and_capacity_estimate import (
     count_node_gpus,
     node_objects_to_create,
     point_load,

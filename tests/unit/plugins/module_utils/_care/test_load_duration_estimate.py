@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.load_estimate import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.duration_and_capacity_estimate import (
     PointLoad,
     estimate_by_scheduling,
     first_invalid_entry,

@@ -9,8 +9,11 @@ from typing import Any
 import machine_api_simulator
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets, node_count_for_users
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import MachineSetSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import (
+    find_or_derive_machine_set,
+    node_count_for_users,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.find_or_derive_machine_set import MachineSetSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import UserDemand
 
 
@@ -56,11 +59,11 @@ def test_unknown_types_and_wrong_fields_are_refused(name: str, more: list[dict[s
 
 def test_a_set_is_sized_by_the_type_of_its_machines() -> None:
     there = [machine_api_simulator.machine_set("workers", 2)]  # m6i.xlarge: room for 2 cores and 12 GiB
-    spec, sizing = machine_sets.size_machine_set_for_users(
+    spec, sizing = find_or_derive_machine_set.size_machine_set_for_users(
         there, MachineSetSpec(0, "workers", users=10, user=UserDemand(0.5, 1)), []
     )
     assert (spec.replicas, sizing["decides"], sizing["instance_type"]) == (3, "cpu", "m6i.xlarge")
     other = MachineSetSpec(0, instance_type="bx2-8x32", users=10, user=UserDemand(0.25, 2))
-    assert machine_sets.size_machine_set_for_users(there, other, [])[0].replicas == 1
+    assert find_or_derive_machine_set.size_machine_set_for_users(there, other, [])[0].replicas == 1
     with pytest.raises(InputError, match="10 users, and what one of them needs"):
-        machine_sets.size_machine_set_for_users(there, MachineSetSpec(0, "workers", users=10), [])
+        find_or_derive_machine_set.size_machine_set_for_users(there, MachineSetSpec(0, "workers", users=10), [])

@@ -15,8 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request, pull_request_directives
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.ci_request import CiOffer, CiRequest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    outside_permissions,
-    preset_definitions,
+    presets_from_variables,
+    settings_allowed_in_pull_requests,
     settings_catalogue,
 )
 from hypothesis import given
@@ -38,13 +38,13 @@ VARIABLES = _presets()
 
 
 def presets_of(project: str) -> Mapping[str, Any]:
-    return preset_definitions.definitions_of_used_presets(preset_definitions.presets_of_project(VARIABLES, project))
+    return presets_from_variables.usable_presets(VARIABLES, project)
 
 
 OFFER = CiOffer(
     PROJECTS,
     presets_of,
-    outside_permissions.load_role_declarations(ROOT),
+    settings_allowed_in_pull_requests.load_role_declarations(ROOT),
     settings_catalogue.load_catalogue(ROOT),
     clusters={"mac5": ["fake_gpu"]},
 )
@@ -260,7 +260,9 @@ REFUSED = {
         (f"workload_scale {name}" for name in ("burst", "saturation", "saturation_10000", "failures_2000")), "is heavy"
     ),
 }
-SHIPPED = [(project, name) for project in PROJECTS for name in presets_of(project) if name != preset_definitions.LIST]
+SHIPPED = [
+    (project, name) for project in PROJECTS for name in presets_of(project) if name != presets_from_variables.LIST
+]
 
 
 @pytest.mark.parametrize(("project", "name"), SHIPPED)

@@ -83,7 +83,9 @@ def test_points_that_have_ended_keep_their_files_and_others_get_the_new_settings
 def test_a_further_attempt_has_its_record_and_the_settings_of_its_point(tmp_path: Path) -> None:
     begin(tmp_path)
     end(tmp_path, "003", "passed")
-    (wanted,) = choose_next_point.points_to_redo(["003"], point_attempts.last_session_schedule_state(tmp_path))
+    (wanted,) = choose_next_point.attempts_demanded_by_redo(
+        ["003"], point_attempts.last_session_schedule_state(tmp_path)
+    )
     point_attempts.create_attempt(tmp_path, wanted)
     first, further = (files.read_yaml(tmp_path / "points" / name / "point.yml") for name in ("003", "003-2"))
     assert (further["point"], further["of"], further["attempt"]) == ("003-2", "003", 2)
@@ -128,7 +130,9 @@ def run_session(run_dir: Path, number: int, asked: list[str], outcomes: list[str
     code = 1
     try:
         begin(run_dir, began=str(number))
-        for one in choose_next_point.points_to_redo(asked, point_attempts.last_session_schedule_state(run_dir)):
+        for one in choose_next_point.attempts_demanded_by_redo(
+            asked, point_attempts.last_session_schedule_state(run_dir)
+        ):
             point_attempts.create_attempt(run_dir, one)
         for outcome in outcomes:
             found = point_attempts.next_attempt_module_result(run_dir, False)

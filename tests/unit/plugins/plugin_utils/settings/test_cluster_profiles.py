@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import KINDS
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import preset_definitions
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import presets_from_variables
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 
 CLUSTER = {"api_host": "api.lab.example.com", "kind": "metal", "node_names": ["w1"]}
@@ -16,14 +16,14 @@ CLUSTER = {"api_host": "api.lab.example.com", "kind": "metal", "node_names": ["w
 
 @pytest.mark.parametrize("key", ["api.lab.example.com", "metal", "w1"])
 def test_a_profile_matches_by_host_kind_or_node(key: str) -> None:
-    assert preset_definitions.matching_profiles({key: "gpu,keep", "light": "x"}, CLUSTER) == {key: ["gpu", "keep"]}
+    assert presets_from_variables.matching_profiles({key: "gpu,keep", "light": "x"}, CLUSTER) == {key: ["gpu", "keep"]}
 
 
 def test_without_a_match_the_kinds_are_listed() -> None:
-    (line,) = preset_definitions.describe_unmatched_profiles({"metl": "gpu"}, CLUSTER)
+    (line,) = presets_from_variables.describe_unmatched_profiles({"metl": "gpu"}, CLUSTER)
     assert "its kind is metal (did you mean 'metal'?)" in line
     assert all(kind in line for kind in KINDS)
-    assert preset_definitions.describe_unmatched_profiles({}, CLUSTER) == []
+    assert presets_from_variables.describe_unmatched_profiles({}, CLUSTER) == []
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_without_a_match_the_kinds_are_listed() -> None:
 )
 def test_wrong_profiles_are_refused(profiles: Any, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        preset_definitions.check_cluster_profiles(profiles, {"gpu", "keep", "light"})
+        presets_from_variables.check_cluster_profiles(profiles, {"gpu", "keep", "light"})

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 
 
 def read(variables: dict, environ: dict | None = None) -> str | None:
-    return read_secret_settings.read_secret("x_token", variables, environ or {}, lambda value: value)
+    return read_secret_settings.read_secret_if_given("x_token", variables, environ or {}, lambda value: value)
 
 
 def test_variable_wins_over_file_and_file_over_environment(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def test_another_part_is_refused(tmp_path):
 
 
 def test_what_several_clients_can_not_send_is_refused():
-    workload_plan.check_plan_is_divisible(plan_of([0.0, 1.0]), 2)
-    workload_plan.check_plan_is_divisible(plan_of([None, None], at_once=1), 1)
+    workload_plan.check_clients_are_independent(plan_of([0.0, 1.0]), 2)
+    workload_plan.check_clients_are_independent(plan_of([None, None], at_once=1), 1)
     with pytest.raises(InputError, match="an arrival with batch is a loop of one client"):
-        workload_plan.check_plan_is_divisible(plan_of([None, None], batch=5), 2)
+        workload_plan.check_clients_are_independent(plan_of([None, None], batch=5), 2)
     with pytest.raises(InputError, match="clients is 3, but there are only 2 workloads"):
-        workload_plan.check_plan_is_divisible(plan_of([0.0, 1.0]), 3)
+        workload_plan.check_clients_are_independent(plan_of([0.0, 1.0]), 3)
     with pytest.raises(InputError, match="client is 2, it must be 0 to 1"):
         ClientPart(2, 2)

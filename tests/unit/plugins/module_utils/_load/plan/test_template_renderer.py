@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import read_yaml_like_kubectl
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
     render_template_for_indices,
@@ -74,7 +74,7 @@ def test_each_way_gives_what_rendering_each_index_gives(text: str, cheap: bool) 
     for index in range(12):
         name = f"test-run-001-{index}"
         values = {"index": index, "name": name, "labels": run_labels.workload_labels("test-run", "001", index)}
-        expected = kubectl_yaml_reader.load_first_document(environment.from_string(f"x: {text}").render(values))["x"]
+        expected = read_yaml_like_kubectl.load_first_document(environment.from_string(f"x: {text}").render(values))["x"]
         assert rendered.workload.manifest(index)["data"]["x"] == expected
 
 

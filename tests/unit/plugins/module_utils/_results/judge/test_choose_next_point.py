@@ -15,9 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PointAttempt,
     ScheduleFinished,
     ScheduleState,
+    attempts_demanded_by_redo,
     choose_next_point,
     parse_points_to_redo,
-    points_to_redo,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,7 +112,7 @@ def test_any_run_ends_and_measures_a_point_that_has_ended_only_on_redo(data: st.
 
     for _session in range(data.draw(st.integers(1, 5))):
         asked = data.draw(st.lists(st.sampled_from(["failed", "inconclusive", *points]), max_size=3))
-        for one in points_to_redo(asked, now(), data.draw(st.sets(st.sampled_from(points)))):
+        for one in attempts_demanded_by_redo(asked, now(), data.draw(st.sets(st.sampled_from(points)))):
             assert one.name not in attempts, "never two attempts with one number"
             attempts[one.name] = "planned"
         before = dict(attempts)
@@ -179,9 +179,11 @@ def test_redo_chooses_points_that_have_ended() -> None:
         attempt("004", "planned"),
         attempt("005", "passed"),
     )
-    assert [one.name for one in points_to_redo(["failed"], found)] == ["002-2"], "001 passed once"
-    assert [one.name for one in points_to_redo(["failed"], found, repeats=True)] == ["001-3", "002-2"], "all count"
-    assert [one.name for one in points_to_redo(["001", "003", "004"], found)] == ["001-3"]
-    assert [one.name for one in points_to_redo(["inconclusive"], found, {"005"})] == ["005-2"]
+    assert [one.name for one in attempts_demanded_by_redo(["failed"], found)] == ["002-2"], "001 passed once"
+    assert [one.name for one in attempts_demanded_by_redo(["failed"], found, repeats=True)] == ["001-3", "002-2"], (
+        "all count"
+    )
+    assert [one.name for one in attempts_demanded_by_redo(["001", "003", "004"], found)] == ["001-3"]
+    assert [one.name for one in attempts_demanded_by_redo(["inconclusive"], found, {"005"})] == ["005-2"]
     with pytest.raises(InputError, match=r"redo: point 006 is skipped: matrix_skip_if\[0\]"):
-        points_to_redo(["006"], state(attempt("006", "skipped", why="matrix_skip_if[0]")))
+        attempts_demanded_by_redo(["006"], state(attempt("006", "skipped", why="matrix_skip_if[0]")))

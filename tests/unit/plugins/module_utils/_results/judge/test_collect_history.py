@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     HISTORY,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch import OpenSearchServer
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import OpenSearchServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.s3 import S3Location
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     collect_history,

@@ -36,8 +36,8 @@ def spread() -> PointData:
 
 def test_a_gang_spans_the_domains_of_its_pods_without_those_that_were_lost(spread: PointData) -> None:
     assert placement_functions.level_names_of_topology(spread) == ["block", "rack", "host"]
-    assert placement_functions.domains_of_gangs(spread, "rack") == [2, 1, None]
-    assert placement_functions.domains_of_gangs(spread, "host") == [2, 1, None]
+    assert placement_functions.count_domains_of_gangs(spread, "rack") == [2, 1, None]
+    assert placement_functions.count_domains_of_gangs(spread, "host") == [2, 1, None]
     found = placement_functions.domains_spanned(spread, "rack")
     assert (found.value, found.n, found.of) == (1.5, 2, 3)
     assert placement_functions.domains_spanned(spread, "rack", "max").value == 2

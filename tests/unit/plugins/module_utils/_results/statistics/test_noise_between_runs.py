@@ -7,7 +7,7 @@ from math import comb, inf, log, sqrt
 import numpy
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import (
-    figure_classification,
+    readings_from_p_values,
     student_t,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.noise_between_runs import (
@@ -41,7 +41,7 @@ def drawn(seed: int, noise: float = 0.05, runs: int = 25, kpis: int = KPIS):
 
 def alarms(found: list[Shift]) -> list[bool]:
     """Return which figures are regressions: lower is better, 5 % matter."""
-    adjusted = figure_classification.adjust_by_holm([one.p_greater for one in found])
+    adjusted = readings_from_p_values.adjust_by_holm([one.p_greater for one in found])
     return [p <= LEVEL and one.difference >= log(1.05) for p, one in zip(adjusted, found, strict=True)]
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.common_clock_of_clients import (
+    ClientClocks,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from hypothesis import HealthCheck, example, given, settings

@@ -47,7 +47,7 @@ def test_a_metric_without_a_sample_is_missing(tmp_path: Path) -> None:
 
 def test_a_pod_that_serves_all_metrics_lacks_nothing(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
-    assert readiness_checks.metric_names(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
+    assert readiness_checks.names_of_exposed_metrics(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
 
 def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
     creation_ledger,
     object_creator,
-    release_barrier,
+    workload_release_barrier,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.release_barrier import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.workload_release_barrier import (
     ReleaseBatch,
     ReleaseSpec,
 )
@@ -54,19 +54,19 @@ def test_batches_follow_from_the_arrivals() -> None:
     ("text", "number"), [("all", 40), ("95 %", 38), ("95%", 38), ("99.9 %", 40), ("1", 1), ("40", 40), ("5 %", 2)]
 )
 def test_the_required_number(text: str, number: int) -> None:
-    assert release_barrier.required_number(text, 40) == number
+    assert workload_release_barrier.required_number(text, 40) == number
 
 
 @pytest.mark.parametrize("text", ["", "none", "0", "41", "0 %", "101 %", "-3", "95 percent"])
 def test_a_required_number_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"must be all, a percentage such as 95 %, or a number from 1 to 40"):
-        release_barrier.required_number(text, 40)
+        workload_release_barrier.required_number(text, 40)
 
 
 def test_a_release_that_cannot_be_is_refused() -> None:
     given = {"stage": "redy", "arrival": CLOSED, "required": "all", "timeout": 1.0, "abort": False}
     with pytest.raises(InputError, match=r"no stage 'redy' \(did you mean ready\?\)|no stage 'redy'.*ready"):
-        release_barrier.check_release(given, 3, 1, ["created", "ready"])
+        workload_release_barrier.check_release(given, 3, 1, ["created", "ready"])
     with pytest.raises(InputError, match="at_once"):
         spec(3, arrival={"type": "closed", "at_once": 2})
     with pytest.raises(InputError, match="timeout is -1"):
@@ -93,7 +93,7 @@ class Trial:
 
         access = load_context_access(self.server.kubeconfig(folder / "kubeconfig"))
         settings = object_creator.SenderSettings(access, MonotonicWallClock.start(), write, 2.0, 1.0, "test-run", "001")
-        self.releases = release_barrier.WorkloadReleaser(settings, what, "n", count, released)
+        self.releases = workload_release_barrier.WorkloadReleaser(settings, what, "n", count, released)
 
     def _answer(self, request: Asked) -> Any:
         with self._lock:
@@ -119,7 +119,7 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(release_barrier, "_PAUSE", 0.01)
+    monkeypatch.setattr(workload_release_barrier, "_PAUSE", 0.01)
     made: list[Trial] = []
 
     def make(what: ReleaseSpec, *answers: Any, count: int = 4, released: int = 0) -> Trial:
@@ -146,7 +146,9 @@ def test_all_are_released_with_one_write_when_the_last_one_is_ready(trial: Any) 
     one.wait()
     assert one.written == [4]
     posted = json.loads(next(asked.body for asked in one.asked if asked.method == "POST"))
-    assert posted["metadata"]["name"] == release_barrier.lease_name("test-run", "001") == "test-run-001-release"
+    assert (
+        posted["metadata"]["name"] == workload_release_barrier.lease_name("test-run", "001") == "test-run-001-release"
+    )
     assert posted["metadata"]["labels"] == {"perfscale.seatrial/run": "test-run", "perfscale.seatrial/point": "001"}
     (row,) = one.rows
     assert (row["released"], row["status"], row["resource_version"]) == (4, 200, "102")

@@ -17,7 +17,10 @@ from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import secret_entries, settings_catalogue
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    secrets_inside_settings,
+    settings_catalogue,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -69,9 +72,9 @@ def test_no_file_of_the_run_has_them_and_the_roles_get_them(tmp_path: Path, how:
     masked = yaml.safe_load((directory / "settings.yml").read_text())["fine_tuning_environment"]
     assert masked == {"MY_TOKEN": "<secret>", "HTTPS_PROXY": "<secret>", "NCCL_DEBUG": "INFO"}
     secrets = {name: ENVIRONMENT[name] for name in ("MY_TOKEN", "HTTPS_PROXY")}
-    assert secret_entries.read_secrets_in_setting("fine_tuning_environment", masked) == secrets
-    assert secret_entries.read_secrets_in_setting("fine_tuning_environment", ENVIRONMENT) == secrets
-    assert set(secret_entries.kept_secret_entries().values()) == set(secrets.values())
+    assert secrets_inside_settings.read_secrets_in_setting("fine_tuning_environment", masked) == secrets
+    assert secrets_inside_settings.read_secrets_in_setting("fine_tuning_environment", ENVIRONMENT) == secrets
+    assert set(secrets_inside_settings.kept_secret_entries().values()) == set(secrets.values())
 
 
 def test_the_command_is_recorded_without_them_however_it_is_quoted(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_a_session_that_needs_them_again_says_so_and_one_that_gives_back_does_no
     with pytest.raises(InputError, match="fine_tuning_environment.MY_TOKEN is a secret, .* give .* again"):
         session(tmp_path, ["cluster", "prepare", "test"], again).begin()
     begun(tmp_path, tags=["cluster", "prepare", "test"], extra={**again, "fine_tuning_environment": ENVIRONMENT})
-    assert secret_entries.kept_secret_entries()["fine_tuning_environment.MY_TOKEN"] == CANARY
+    assert secrets_inside_settings.kept_secret_entries()["fine_tuning_environment.MY_TOKEN"] == CANARY
 
 
 def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> None:
@@ -96,7 +99,7 @@ def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> 
     known = {"vault_token": CANARY, "fine_tuning_environment": {"MY_TOKEN": template}}
     directory = begun(tmp_path, **known)
     begun(tmp_path, tags=["cluster", "prepare", "test"], extra={"run_dir": str(directory)}, **known)
-    assert secret_entries.kept_secret_entries()["fine_tuning_environment.MY_TOKEN"] == CANARY
+    assert secrets_inside_settings.kept_secret_entries()["fine_tuning_environment.MY_TOKEN"] == CANARY
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ ODD = {"HF_TOKEN_V2": CANARY}
 )
 def test_a_secret_in_a_matrix_or_by_a_quoted_key_is_in_no_file_either(tmp_path: Path, more: dict[str, Any]) -> None:
     begun(tmp_path, **more)
-    assert secret_entries.kept_secret_entries() == {"fine_tuning_environment.HF_TOKEN_V2": CANARY}
+    assert secrets_inside_settings.kept_secret_entries() == {"fine_tuning_environment.HF_TOKEN_V2": CANARY}
 
 
 @pytest.mark.parametrize(
@@ -207,21 +210,21 @@ BY_NAME = "is a secret by its name, .*Use serving_api_key, which is sent as a be
 )
 def test_a_value_that_files_would_have_masked_is_refused(name: str, value: Any, words: str) -> None:
     with pytest.raises(InputError, match=words) as refused:
-        secret_entries.secrets_in_settings(CATALOGUE, {name: value}, [], used=False)
+        secrets_inside_settings.secrets_in_settings(CATALOGUE, {name: value}, [], used=False)
     assert "kanary" not in str(refused.value) and HUB not in str(refused.value)
 
 
 def test_a_masked_text_inside_a_value_is_refused_only_if_it_is_used() -> None:
     settings = {"serving_command": ["serve", "--key=<secret>"]}
-    assert secret_entries.secrets_in_settings(CATALOGUE, settings, [], used=False) == {}
+    assert secrets_inside_settings.secrets_in_settings(CATALOGUE, settings, [], used=False) == {}
     with pytest.raises(InputError, match=r"serving_command.1. is a secret, which no file of the run has: give serving"):
-        secret_entries.secrets_in_settings(CATALOGUE, settings, [settings], used=True)
+        secrets_inside_settings.secrets_in_settings(CATALOGUE, settings, [settings], used=True)
 
 
 def test_secrets_of_servers_are_accepted_beside_references_to_secrets() -> None:
     source = {"secretKeyRef": {"name": "hub", "key": "token"}}
     settings = {"serving_environment": {"HF_AUTH": HUB, "HF_TOKEN": source, "A": 1}, "serving_headers": {"A": "b"}}
-    found = secret_entries.secrets_in_settings(CATALOGUE, settings, [settings], used=True)
+    found = secrets_inside_settings.secrets_in_settings(CATALOGUE, settings, [settings], used=True)
     assert found == {"serving_environment": {"HF_AUTH": HUB}}
 
 
@@ -234,4 +237,4 @@ def test_no_preset_of_the_collection_has_any() -> None:
             if isinstance(presets, dict):
                 for name, preset in presets.items():
                     if isinstance(preset, dict):
-                        assert secret_entries.mask_settings(preset) == preset, (path.name, name)
+                        assert secrets_inside_settings.mask_settings(preset) == preset, (path.name, name)

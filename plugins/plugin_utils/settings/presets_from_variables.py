@@ -93,15 +93,19 @@ def presets_of_collections(role: project_role.ProjectRole, variables: Mapping[st
     return presets
 
 
-def definitions_of_used_presets(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
-    """Return the presets that are used."""
+def usable_presets(variables: Mapping[str, Any], project: str) -> dict[str, Values]:
+    """Return the presets that a project can use: name -> settings. Raises SettingsError as presets_of_project()."""
+    return _values_by_name(presets_of_project(variables, project))
+
+
+def _values_by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     return {definition.name: definition.values for definition in definitions}
 
 
 def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
     notes = []
-    for name in settings_layers.presets_with_extended(definitions_of_used_presets(definitions), names):
+    for name in settings_layers.presets_with_extended(_values_by_name(definitions), names):
         *others, used = [definition for definition in definitions if definition.name == name]
         notes += [
             f"preset {name} of {_format_definition_source(used)} is used; it replaces that of"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     pod_templates_in_object,
     why_never_created,
 )
@@ -45,7 +45,7 @@ LARGE = node({"pool": "large"}, cpu="7500m", memory="64Gi", gpu="8")
 def test_it_says_why_no_node_can_take_a_pod(
     wanted: dict[str, Any], selector: dict[str, str], nodes: list[dict[str, Any]], told: str
 ) -> None:
-    assert pod_admission_and_scheduling.why_pod_is_unschedulable(wanted, selector, nodes) == told
+    assert why_pod_waits_or_cannot_run.why_pod_is_unschedulable(wanted, selector, nodes) == told
 
 
 def test_a_pod_asks_for_what_its_containers_ask_for_together_or_the_largest_of_the_first_ones() -> None:
@@ -57,14 +57,14 @@ def test_a_pod_asks_for_what_its_containers_ask_for_together_or_the_largest_of_t
         "initContainers": [asks(requests={"cpu": "1200m"}), asks(requests={"cpu": "1", "memory": "1Gi"})],
         "overhead": {"cpu": "250m"},
     }
-    found = {name: float(text) for name, text in pod_admission_and_scheduling.pod_requests(spec).items()}
+    found = {name: float(text) for name, text in why_pod_waits_or_cannot_run.pod_requests(spec).items()}
     assert found == {"cpu": 1.75, GPU: 1.0, "memory": 2**30}
 
 
 @given(st.lists(st.integers(0, 16), min_size=1, max_size=6), st.integers(0, 20))
 def test_with_one_resource_the_largest_node_decides(has: list[int], asked: int) -> None:
     nodes = [node(gpu=str(count)) for count in has]
-    assert (pod_admission_and_scheduling.why_pod_is_unschedulable({GPU: asked}, {}, nodes) == "") == (asked <= max(has))
+    assert (why_pod_waits_or_cannot_run.why_pod_is_unschedulable({GPU: asked}, {}, nodes) == "") == (asked <= max(has))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_autoscaler_is_found_by_what_it_writes(tmp_path: Path, there: str, to
         return (200, {"metadata": {}}) if there and there in asked.path else (404, {"kind": "Status", "code": 404})
 
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        assert pod_admission_and_scheduling.find_node_autoscaler(client) == told
+        assert why_pod_waits_or_cannot_run.find_node_autoscaler(client) == told
 
 
 def pod(requests: dict[str, str] | None = None, limits: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -21,9 +21,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.work
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import single_clocks as client_clocks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
+    single_clocks,
+    timeline_builder,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.common_clock_of_clients import (
+    ClientClocks,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import (
     MAX_DRIFT,
     ClockOffset,
@@ -157,7 +161,7 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
             )
             assert missed(narrow, truth, clocks[reference]) == []
             assert narrow.contradictions == {} and narrow.header["notes"] == []
-        monkeypatch.setattr(client_clocks, "ClockOffset", NoOffset)
+        monkeypatch.setattr(single_clocks, "ClockOffset", NoOffset)
         naive = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         others = COUNT * (CLIENTS - 1) // CLIENTS
         assert len(missed(naive, truth, clocks[reference])) == others * len(STAGES), "the audit log shows wrong times"

@@ -12,10 +12,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    read_secret_settings,
-    setting_addresses,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_secret_settings, setting_addresses
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
@@ -66,7 +63,7 @@ def values_named(extra: Mapping[str, Any]) -> dict[str, Any]:
 def _is_set(name: str, variables: Mapping[str, Any]) -> bool:
     """Return whether a session has a secret; one that can't be read counts, too."""
     try:
-        return bool(read_secret_settings.read_secret(name, variables, os.environ, lambda value: value))
+        return bool(read_secret_settings.read_secret_if_given(name, variables, os.environ, lambda value: value))
     except InputError:
         return True
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import times_stated_by_server
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.times_stated_by_server import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import audit_and_creation_times
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.audit_and_creation_times import (
     SeparateEtcd,
 )
 from hypothesis import given, settings
@@ -48,7 +48,7 @@ def test_only_writes_that_were_done_count(tmp_path: Path) -> None:
         + line("update", EPOCH + 5, EPOCH + 5.1).replace("test-run", "other-run")
         + line("update", EPOCH + 6, EPOCH + 6.1)[:-9]
     )
-    log = times_stated_by_server.read_audit_log([path], "test-run")
+    log = audit_and_creation_times.read_audit_log([path], "test-run")
     assert {key: len(found) for key, found in log.writes.items()} == {KEY: 2}
     assert log.creates[KEY] == pytest.approx(EPOCH, abs=1e-5)
 
@@ -61,7 +61,7 @@ WINDOWS = st.lists(st.tuples(MOMENTS, st.floats(0, 3)).map(lambda one: (one[0], 
 @given(WINDOWS, MOMENTS, st.floats(0, 20))
 def test_what_is_cut_off_holds_no_write(windows: list[tuple[float, float]], earliest: float, width: float) -> None:
     latest = earliest + width
-    found = times_stated_by_server.AuditLog({KEY: windows}).narrow(KEY, earliest, latest)
+    found = audit_and_creation_times.AuditLog({KEY: windows}).narrow(KEY, earliest, latest)
     meet = [one for one in windows if one[0] <= latest and one[1] >= earliest]
     assert (found is None) == (not meet)
     if found is not None:
@@ -80,7 +80,7 @@ def test_a_write_lies_within_its_bounds_on_our_clock_for_any_clock_of_the_server
     server: WrongClock, creates: list[tuple[float, float, float]], others: list[float]
 ) -> None:
     """The server received each create between our sending and its answer; its clock may also run wrong."""
-    log = times_stated_by_server.AuditLog()
+    log = audit_and_creation_times.AuditLog()
     sent = []
     truth = {}
     for number, (at, took, share) in enumerate(creates):
@@ -91,20 +91,20 @@ def test_a_write_lies_within_its_bounds_on_our_clock_for_any_clock_of_the_server
     for number, at in enumerate(others):
         truth["pods", "n", str(number)] = EPOCH + at, EPOCH + at + 0.01
     log.writes = {key: [(server.shows(begin), server.shows(end))] for key, (begin, end) in truth.items()}
-    ours = times_stated_by_server.map_server_clock_to_ours(log, sent)
+    ours = audit_and_creation_times.map_server_clock_to_ours(log, sent)
     assert ours is not None
-    moved = times_stated_by_server.convert_to_client_clock(log, ours)
+    moved = audit_and_creation_times.convert_to_client_clock(log, ours)
     for key, (begin, end) in truth.items():
         ((earliest, latest),) = moved.writes[key]
         assert earliest <= begin + 2e-6 and latest >= end - 2e-6
 
 
 def test_clocks_that_contradict_each_other_leave_the_log_out() -> None:
-    log = times_stated_by_server.AuditLog(creates={("jobs", "n", "0"): 10.0, ("jobs", "n", "1"): 25.0})
+    log = audit_and_creation_times.AuditLog(creates={("jobs", "n", "0"): 10.0, ("jobs", "n", "1"): 25.0})
     sent = [(("jobs", "n", "0"), 10.0, 10.1), (("jobs", "n", "1"), 20.0, 20.1)]
     assert (
-        times_stated_by_server.map_server_clock_to_ours(log, sent) is None
-        and times_stated_by_server.map_server_clock_to_ours(log, []) is None
+        audit_and_creation_times.map_server_clock_to_ours(log, sent) is None
+        and audit_and_creation_times.map_server_clock_to_ours(log, []) is None
     )
 
 

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
-    recorded_path_and_inode,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import held_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.held import clusters_held_by_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
     InstanceMarker,
     InstancePaths,
@@ -76,7 +74,7 @@ def test_what_is_held_is_told_once_with_owner_and_end(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-abcdef")
     run_with(tmp_path, "t1121-released", state="released")
     run_with(tmp_path, "t1121-another", provider="existing", owned=False)
-    [one] = held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
+    [one] = clusters_held_by_runs.find_held_clusters(tmp_path, tmp_path / "none", NOW)
     assert one.line() == f"hive_pool cluster t1121-abcdef: ann for a test since {PAST}, until {FUTURE}"
     assert not one.expired
 
@@ -85,7 +83,8 @@ def test_a_run_that_owns_its_cluster_is_named_once(tmp_path: Path) -> None:
     run_with(tmp_path, "t1121-aaaaaa", owner="t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", owner="t1121-bbbbbb", name="perf")
     lines = [
-        one.line().partition(" since")[0] for one in held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
+        one.line().partition(" since")[0]
+        for one in clusters_held_by_runs.find_held_clusters(tmp_path, tmp_path / "none", NOW)
     ]
     assert lines == [
         "hive_pool cluster perf: run t1121-bbbbbb for a test",
@@ -97,7 +96,7 @@ def test_what_expired_comes_first_and_what_was_begun_counts(tmp_path: Path) -> N
     run_with(tmp_path, "t1121-aaaaaa")
     run_with(tmp_path, "t1121-bbbbbb", expires=PAST, kept=True)
     run_with(tmp_path, "t1121-cccccc", expires=None, state="acquiring", owned=False)
-    found = held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)
+    found = clusters_held_by_runs.find_held_clusters(tmp_path, tmp_path / "none", NOW)
     assert [(one.name, one.expired) for one in found] == [
         ("t1121-bbbbbb", True),
         ("t1121-aaaaaa", False),
@@ -110,16 +109,20 @@ def test_only_what_expired_is_given_back_by_the_command_for_it(tmp_path: Path) -
     told = tmp_path / "told"
     run_with(tmp_path, "t1121-aaaaaa", writes(tmp_path / "wrong"))
     run_with(tmp_path, "t1121-bbbbbb", writes(told), expires=PAST, kept=True)
-    only_listed = held_clusters.list_and_release_expired(
+    only_listed = clusters_held_by_runs.list_and_release_expired(
         {**given(tmp_path), "release_expired": False}, StepDirectory(None), lambda _text: None, check=False
     )
     assert only_listed["expired"] == ["t1121-bbbbbb"] and not only_listed["changed"] and not told.exists()
-    dry = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=True)
+    dry = clusters_held_by_runs.list_and_release_expired(
+        given(tmp_path), StepDirectory(None), lambda _text: None, check=True
+    )
     assert dry["expired"] == ["t1121-bbbbbb"] and dry["changed"] and not told.exists()
-    _held, listed = held_clusters.list_clusters_and_locks(tmp_path, tmp_path / "none")
+    _held, listed = clusters_held_by_runs.list_clusters_and_locks(tmp_path, tmp_path / "none")
     assert [one["expired"] for one in listed["held"]] == [True, False] and len(listed["lines"]) == 3
     assert not told.exists()
-    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
+    done = clusters_held_by_runs.list_and_release_expired(
+        given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+    )
     assert done["expired"] == ["t1121-bbbbbb"]
     assert told.read_text() == "--tags release"
     assert not (tmp_path / "wrong").exists()
@@ -131,7 +134,9 @@ def test_one_that_can_not_be_given_back_does_not_keep_the_others(tmp_path: Path)
     run_with(tmp_path, "t1121-bbbbbb", writes(tmp_path / "second", code=4), expires=PAST)
     run_with(tmp_path, "t1121-cccccc", writes(told), expires=PAST)
     with pytest.raises(ProcessError) as raised:
-        held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
+        clusters_held_by_runs.list_and_release_expired(
+            given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+        )
     assert "cluster t1121-aaaaaa of run t1121-aaaaaa: its give-back command ended with exit code 3" in str(raised.value)
     assert "t1121-bbbbbb" in str(raised.value) and "exit code 4" in str(raised.value)
     assert told.exists()
@@ -148,7 +153,9 @@ def test_the_command_of_a_run_with_several_clusters_runs_once(tmp_path: Path) ->
     }
     files.write_yaml(directory / "cluster.yml", document, "cluster/2")
     with pytest.raises(ProcessError) as raised:
-        held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
+        clusters_held_by_runs.list_and_release_expired(
+            given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+        )
     assert str(raised.value).count("ended with exit code 3") == 1
     assert counted.read_text() == "x"
 
@@ -157,7 +164,7 @@ def test_a_command_brings_its_own_environment(tmp_path: Path) -> None:
     told = tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'w').write(os.environ['ANSIBLE_CONFIG'])"
     command = ["ANSIBLE_CONFIG=/some where/ansible.cfg", sys.executable, "-c", script]
-    assert held_clusters.give_back(command, tmp_path / "log", 30, {}) == ""
+    assert clusters_held_by_runs.give_back(command, tmp_path / "log", 30, {}) == ""
     assert told.read_text() == "/some where/ansible.cfg"
 
 
@@ -165,7 +172,9 @@ def test_a_command_in_a_run_directory_is_never_run(tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     directory = run_with(tmp_path, "t1121-aaaaaa", expires=PAST)
     (directory / "GIVE_BACK").write_text(f"A=b sh -c 'touch {proof}'\n", encoding="utf-8")
-    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
+    done = clusters_held_by_runs.list_and_release_expired(
+        given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+    )
     assert done["expired"] == [] and not proof.exists()
     assert done["lines"][1] == f"  stays, because the project of {directory} has no playbook here"
 
@@ -179,7 +188,7 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
     files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(original)})
     replot = run_with(tmp_path, "replotted", writes(told), expires=PAST)
     files.write_yaml(replot / "run.yml", {"id": "t1121-aaaaaa", "replot": {"source": "x"}})
-    assert [one.run_dir for one in held_clusters.find_held_clusters(tmp_path, tmp_path / "none", NOW)] == [
+    assert [one.run_dir for one in clusters_held_by_runs.find_held_clusters(tmp_path, tmp_path / "none", NOW)] == [
         str(original)
     ]
     for record, words in (
@@ -189,13 +198,15 @@ def test_a_replot_and_a_copy_hold_nothing_and_what_is_not_ours_stays(
         ({}, "does not say where the run was made"),
     ):
         files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", **record})
-        done = held_clusters.list_and_release_expired(
+        done = clusters_held_by_runs.list_and_release_expired(
             given(tmp_path), StepDirectory(None), lambda _text: None, check=False
         )
         assert done["expired"] == [] and any(words in line for line in done["lines"]), done["lines"]
     files.write_yaml(copy / "run.yml", {"id": "t1121-aaaaaa", "directory": str(copy)})
-    monkeypatch.setattr(held_clusters.os, "geteuid", lambda: 12345)
-    done = held_clusters.list_and_release_expired(given(tmp_path), StepDirectory(None), lambda _text: None, check=False)
+    monkeypatch.setattr(clusters_held_by_runs.os, "geteuid", lambda: 12345)
+    done = clusters_held_by_runs.list_and_release_expired(
+        given(tmp_path), StepDirectory(None), lambda _text: None, check=False
+    )
     assert done["expired"] == [] and any("belongs to another user" in line for line in done["lines"])
     assert not told.exists()
 
@@ -211,11 +222,13 @@ def test_a_run_holds_a_rehearsal_cluster_that_says_so(tmp_path: Path, owner: str
         data_dir=str(folder.path),
     )  # fmt: skip
     asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data)}
-    done = held_clusters.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
+    done = clusters_held_by_runs.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
     assert (done["expired"] == ["default"]) == held == told.exists()
     assert folder.path.is_dir()
     elsewhere = {**asked, "rehearsal_dir": str(tmp_path / "others")}
-    done = held_clusters.list_and_release_expired(elsewhere, StepDirectory(None), lambda _text: None, check=False)
+    done = clusters_held_by_runs.list_and_release_expired(
+        elsewhere, StepDirectory(None), lambda _text: None, check=False
+    )
     assert done["expired"] == [] and ('{"rehearsal_data_dir": ' in "".join(done["lines"])) == held
 
 
@@ -224,9 +237,9 @@ def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its
     folder = InstancePaths(data, "left")
     folder.create("t1121-aaaaaa", [], PAST)
     asked = {**given(tmp_path / "runs"), "rehearsal_dir": str(data), "components_dir": str(COMPONENTS)}
-    [found] = held_clusters.find_held_clusters(tmp_path / "runs", data, NOW)
+    [found] = clusters_held_by_runs.find_held_clusters(tmp_path / "runs", data, NOW)
     folder.update(InstanceMarker("left", "t1121-bbbbbb", PAST, [], PAST))
-    assert "belongs to run t1121-bbbbbb" in held_clusters.release_cluster(found, asked, StepDirectory(None))
+    assert "belongs to run t1121-bbbbbb" in clusters_held_by_runs.release_cluster(found, asked, StepDirectory(None))
     assert folder.path.is_dir()
-    done = held_clusters.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
+    done = clusters_held_by_runs.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == ["left"] and not folder.path.exists()

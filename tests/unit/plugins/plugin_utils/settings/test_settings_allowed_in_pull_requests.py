@@ -12,7 +12,7 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
-    outside_permissions,
+    settings_allowed_in_pull_requests,
     settings_catalogue,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[5]
 CATALOGUE = settings_catalogue.load_catalogue(ROOT)
-OUTSIDE = outside_permissions.load_role_declarations(ROOT)
+OUTSIDE = settings_allowed_in_pull_requests.load_role_declarations(ROOT)
 
 
-def refusal(key: str, value: Any = 1, outside: outside_permissions.OutsideSettings = OUTSIDE) -> str:
+def refusal(key: str, value: Any = 1, outside: settings_allowed_in_pull_requests.OutsideSettings = OUTSIDE) -> str:
     with pytest.raises(InputError) as caught:
         outside.check({key: value}, {key: "/var in line 1 of the comment"}, CATALOGUE)
     assert str(caught.value).startswith("/var in line 1 of the comment: ")
@@ -41,7 +41,7 @@ def test_only_known_settings_that_are_no_secrets_and_no_paths_are_declared() -> 
         assert not effects & (of_presets | set(listed))
     roots = [str(dotted_paths.parse_dotted_path(key)[0]) for key in OUTSIDE.patterns]
     assert set(roots) <= {*CATALOGUE.settings, *RESERVED}
-    assert [name for name in roots if outside_permissions.why_never_permitted(name, CATALOGUE)] == []
+    assert [name for name in roots if settings_allowed_in_pull_requests.why_never_permitted(name, CATALOGUE)] == []
     assert not {"matrix", "matrix_skip_if", "matrix_points", "bisect"} & set(roots)
 
 
@@ -180,7 +180,7 @@ def test_a_lab_permits_a_setting_with_a_pattern() -> None:
 
 
 def test_a_pattern_that_takes_for_ever_on_a_text_of_a_stranger_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside_permissions, "PATTERN_LIMIT", 0.2)
+    monkeypatch.setattr(settings_allowed_in_pull_requests, "PATTERN_LIMIT", 0.2)
     more = OUTSIDE.permitting({"fine_tuning_model_name": "(a+)+"}, CATALOGUE)
     more.check({"fine_tuning_model_name": "a" * 40}, {}, CATALOGUE)
     assert "took more than 0.2 s of processor time" in refusal("fine_tuning_model_name", "a" * 40 + "!", more)

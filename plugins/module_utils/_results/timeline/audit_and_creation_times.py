@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs
 
-from .client_clocks import ClientClocks
+from .common_clock_of_clients import ClientClocks
 from .single_clocks import ClockOffset, RevisionClock, ServerClock, Statement
 from .stage_order_and_reduction import StageReducer
 

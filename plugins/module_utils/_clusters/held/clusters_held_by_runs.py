@@ -21,13 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments, files, processes
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_where_run_was_opened
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     ProcessError,
     SeatrialError,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.opened_run_location import (
-    is_where_run_was_opened,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import pod_admission_and_scheduling
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrival_times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 
@@ -230,12 +230,12 @@ def node_objects_to_create(entries: Iterable[Mapping[str, Any]], selector: Mappi
 def count_node_gpus(plan: PointLoad, nodes: Sequence[Node]) -> float:
     """Return the number of GPUs of the plan's resource on the nodes."""
     names = [plan.resource] if plan.resource else list(GPU_RESOURCES)
-    return sum(pod_admission_and_scheduling.node_allocatable_amount(node, name) for node in nodes for name in names)
+    return sum(why_pod_waits_or_cannot_run.node_allocatable_amount(node, name) for node in nodes for name in names)
 
 
 def why_capacity_is_missing(plan: PointLoad, nodes: Sequence[Node]) -> str:
     """Return why a workload of the plan can never run on these nodes, an empty string if it can."""
-    reason = pod_admission_and_scheduling.why_pod_is_unschedulable(plan.requests, plan.selector, nodes)
+    reason = why_pod_waits_or_cannot_run.why_pod_is_unschedulable(plan.requests, plan.selector, nodes)
     if reason:
         return reason.replace("it asks", "a pod asks", 1)
     there = count_node_gpus(plan, nodes)

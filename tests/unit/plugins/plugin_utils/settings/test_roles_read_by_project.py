@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_of_run import roles_read
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import roles_read
 
 PROJECTS = {"fine_tuning", "scheduler", "users", "workload_scale", "sample"}
 #: Of the phases of every project, and what these install.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import figure_classification
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.figure_classification import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics import readings_from_p_values
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.readings_from_p_values import (
     FigureEvidence,
 )
 
@@ -27,12 +27,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statis
 def test_an_interval_decides_a_limit(
     low: float, high: float | None, least: float | None, most: float | None, reading: str
 ) -> None:
-    assert figure_classification.classify_interval_by_limits(low, high, least, most) == reading
+    assert readings_from_p_values.classify_interval_by_limits(low, high, least, most) == reading
 
 
 def test_a_limit_has_at_least_one_end() -> None:
     with pytest.raises(ValueError, match="neither"):
-        figure_classification.classify_interval_by_limits(1.0, 2.0, None, None)
+        readings_from_p_values.classify_interval_by_limits(1.0, 2.0, None, None)
 
 
 def evidence(direction: str, difference: float, half: float, p: float, least: float = 0.05) -> FigureEvidence:
@@ -43,7 +43,7 @@ def evidence(direction: str, difference: float, half: float, p: float, least: fl
 
 def results(suite: list[FigureEvidence]) -> list[str]:
     """Return the results of a suite at a level of 1 %."""
-    return [one.result for one in figure_classification.classify_figures_of_suite(suite, 0.01)]
+    return [one.result for one in readings_from_p_values.classify_figures_of_suite(suite, 0.01)]
 
 
 def test_the_direction_of_a_figure_is_respected() -> None:
@@ -75,8 +75,8 @@ def test_the_correction_counts_all_figures_of_the_suite() -> None:
     assert results([one]) == ["regression"]
     assert results([one, *[evidence("lower", 0.0, 0.01, 0.9)] * 4])[0] == "inconclusive"
     assert (
-        figure_classification.classify_figures_of_suite(
-            [one] * 5, 0.01, figure_classification.leave_p_values_uncorrected
+        readings_from_p_values.classify_figures_of_suite(
+            [one] * 5, 0.01, readings_from_p_values.leave_p_values_uncorrected
         )[0].result
         == "regression"
     )
@@ -96,4 +96,4 @@ def test_the_correction_counts_all_figures_of_the_suite() -> None:
     ],
 )
 def test_the_gravest_reading_is_the_verdict(suite: list[str], verdict: str) -> None:
-    assert figure_classification.gravest_reading(suite) == verdict
+    assert readings_from_p_values.gravest_reading(suite) == verdict

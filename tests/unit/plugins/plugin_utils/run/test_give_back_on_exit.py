@@ -18,7 +18,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run, run_record, terminal_output
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import (
+    give_back_on_exit,
+    run_record,
+    terminal_output,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 
 PROJECT = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
@@ -41,12 +45,12 @@ CLUSTER = {"provider": "rehearsal", "name": "one", "owned": True, "state": "acqu
 def test_only_what_the_session_would_have_given_back_is_given_back(
     chosen: list[str], settings: dict[str, bool], expected: list[str]
 ) -> None:
-    assert interrupted_run.phases_that_release_resources(chosen, PROJECT, settings) == expected
+    assert give_back_on_exit.phases_that_release_resources(chosen, PROJECT, settings) == expected
 
 
 def test_a_playbook_that_takes_what_stays_gives_nothing_back() -> None:
     every = ["settings", "acquire", "info", "release", "reap"]
-    assert interrupted_run.phases_that_release_resources(every, every, {}) == []
+    assert give_back_on_exit.phases_that_release_resources(every, every, {}) == []
 
 
 @pytest.fixture
@@ -64,9 +68,9 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def watch(said: list[str]) -> Iterator[interrupted_run.RunWatch]:
-    before = {number: signal.getsignal(number) for number in interrupted_run.SIGNALS}
-    made = interrupted_run.RunWatch(said.append, take_over=3600.0)
+def watch(said: list[str]) -> Iterator[give_back_on_exit.RunWatch]:
+    before = {number: signal.getsignal(number) for number in give_back_on_exit.SIGNALS}
+    made = give_back_on_exit.RunWatch(said.append, take_over=3600.0)
     made.install()
     yield made
     atexit.unregister(made.end)
@@ -78,21 +82,21 @@ def opened(run_dir: Path, **more: Any) -> dict[str, Any]:
     return {"run_dir": str(run_dir), "only_settings": False, "beside": False, "gives_back": [], **more}
 
 
-def test_a_run_that_was_closed_is_left_alone(watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]) -> None:
-    watch.note(interrupted_run.OPENS, opened(run_dir))
-    watch.note(interrupted_run.CLOSES, {"failures": []})  # not the final one
-    watch.note(interrupted_run.CLOSES, {"closed": str(run_dir)})
+def test_a_run_that_was_closed_is_left_alone(watch: give_back_on_exit.RunWatch, run_dir: Path, said: list[str]) -> None:
+    watch.note(give_back_on_exit.OPENS, opened(run_dir))
+    watch.note(give_back_on_exit.CLOSES, {"failures": []})  # not the final one
+    watch.note(give_back_on_exit.CLOSES, {"closed": str(run_dir)})
     for more in ({"only_settings": True}, {"beside": True}):
-        watch.note(interrupted_run.OPENS, opened(run_dir, **more))
+        watch.note(give_back_on_exit.OPENS, opened(run_dir, **more))
     watch.end()
     assert said == []
 
 
 def test_the_last_line_is_the_command_that_gives_back(
-    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+    watch: give_back_on_exit.RunWatch, run_dir: Path, said: list[str]
 ) -> None:
     clusters_of_run.update_host_records(run_dir, ["sutest", "driver"], CLUSTER)
-    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.note(give_back_on_exit.OPENS, opened(run_dir))
     watch.end()
     assert said[-2:] == ["  held      rehearsal cluster one", "  give back THE COMMAND"]
     record = files.read_yaml(run_dir / "run.yml")
@@ -101,17 +105,17 @@ def test_the_last_line_is_the_command_that_gives_back(
 
 
 def test_a_damaged_record_does_not_keep_the_command_from_the_screen(
-    watch: interrupted_run.RunWatch, run_dir: Path, said: list[str]
+    watch: give_back_on_exit.RunWatch, run_dir: Path, said: list[str]
 ) -> None:
-    watch.note(interrupted_run.OPENS, opened(run_dir))
+    watch.note(give_back_on_exit.OPENS, opened(run_dir))
     (run_dir / "run.yml").write_text("]", encoding="utf-8")
     watch.end()
     assert "could not be ended in order" in said[0]
     assert said[-1] == f"  give back {run_dir / 'GIVE_BACK'}"
 
 
-def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
-    watch.note(interrupted_run.OPENS, opened(run_dir))
+def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: give_back_on_exit.RunWatch, run_dir: Path) -> None:
+    watch.note(give_back_on_exit.OPENS, opened(run_dir))
     worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
@@ -120,7 +124,7 @@ def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: interrupted_
 
 
 def test_a_signal_reaches_a_module_whose_worker_ends_before_it_passes_it_on(
-    watch: interrupted_run.RunWatch, run_dir: Path, tmp_path: Path
+    watch: give_back_on_exit.RunWatch, run_dir: Path, tmp_path: Path
 ) -> None:
     module = "import signal, time; signal.signal(2, lambda *_: open('noted', 'w').close()); print(); time.sleep(30)"
     worker = f"""
@@ -136,7 +140,7 @@ module.wait()
         assert child.stdout is not None
         module_pid = int(child.stdout.readline())
         try:
-            watch.note(interrupted_run.OPENS, opened(run_dir))
+            watch.note(give_back_on_exit.OPENS, opened(run_dir))
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
                 child.wait(timeout=120)
@@ -155,12 +159,12 @@ IMPORTS = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path
 
 STUCK = """
 import multiprocessing, os, pathlib, signal, sys, time
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests with nohup ignores it
-watch = interrupted_run.RunWatch(print, take_over=1.0)
+watch = give_back_on_exit.RunWatch(print, take_over=1.0)
 watch.install()
-watch.note(interrupted_run.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
+watch.note(give_back_on_exit.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
 lock = multiprocessing.get_context("fork").Lock()
 
 def work():
@@ -170,7 +174,7 @@ def work():
     while True:
         lock.acquire()
 
-interrupted_run.PATIENCE = 1.0
+give_back_on_exit.PATIENCE = 1.0
 lock.acquire()
 works = multiprocessing.get_context("fork").Event()
 worker = multiprocessing.get_context("fork").Process(target=work)
@@ -199,7 +203,7 @@ def test_a_thread_ends_the_run_if_ansible_waits_for_ever(number: signal.Signals,
             said, _none = process.communicate(timeout=120)
         finally:
             process.kill()  # otherwise a failure waits for it
-    assert process.returncode == interrupted_run.INTERRUPTED
+    assert process.returncode == give_back_on_exit.INTERRUPTED
     assert "Ansible has not ended" in said and said.splitlines()[-1] == "  give back THE COMMAND"
     assert processes.start_ticks_of(worker) is None
     assert files.read_yaml(run_dir / "run.yml")["status"] == "interrupted"
@@ -211,7 +215,7 @@ def test_no_worker_is_ended_while_it_writes_to_the_queue(number: signal.Signals)
     script = """
 import multiprocessing, os, signal, threading
 from ansible.executor.task_queue_manager import FinalQueue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
 
 class Manager:
     def __init__(self):
@@ -234,7 +238,7 @@ class Manager:
             pass
 
 manager = Manager()
-watch = interrupted_run.RunWatch(print, take_over=3600.0)
+watch = give_back_on_exit.RunWatch(print, take_over=3600.0)
 watch.install()
 multiprocessing.get_context("fork").Process(target=manager.work).start()
 threading.Thread(target=manager.read, daemon=True).start()
@@ -261,8 +265,8 @@ def test_a_worker_whose_result_nobody_reads_ends_when_ansible_is_killed(tmp_path
     number = tmp_path / "worker"
     program = f"""
 import multiprocessing, os, pathlib
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
-interrupted_run.RunWatch(print).install()
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
+give_back_on_exit.RunWatch(print).install()
 queue = multiprocessing.get_context("fork").SimpleQueue()
 def work():
     path = pathlib.Path({str(number)!r})
@@ -287,8 +291,8 @@ def test_a_worker_that_is_forked_while_ansible_is_killed_ends_too(tmp_path: Path
     number = tmp_path / "worker"
     program = f"""
 import multiprocessing, os, pathlib, signal, time
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
-prctl, parent = interrupted_run._prctl, os.getpid()
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
+prctl, parent = give_back_on_exit._prctl, os.getpid()
 def prctl_too_late(*given):
     path = pathlib.Path({str(number)!r})
     path.with_suffix(".new").write_text(str(os.getpid()))
@@ -297,8 +301,8 @@ def prctl_too_late(*given):
     while os.getppid() == parent:
         time.sleep(0.01)
     return prctl(*given)
-interrupted_run._prctl = prctl_too_late
-interrupted_run.RunWatch(print).install()
+give_back_on_exit._prctl = prctl_too_late
+give_back_on_exit.RunWatch(print).install()
 worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
 worker.start()
 worker.join()
@@ -311,9 +315,9 @@ worker.join()
 def test_a_terminal_that_takes_no_output_does_not_stop_giving_back(run_dir: Path) -> None:
     script = """
 import sys
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import interrupted_run
-watch = interrupted_run.RunWatch(print, take_over=3600.0)
-watch.note(interrupted_run.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import give_back_on_exit
+watch = give_back_on_exit.RunWatch(print, take_over=3600.0)
+watch.note(give_back_on_exit.OPENS, {"run_dir": sys.argv[1], "gives_back": []})
 watch.end()
 """
     command = [sys.executable, "-c", script, str(run_dir)]
@@ -331,7 +335,7 @@ watch.end()
     assert files.read_yaml(run_dir / "run.yml")["status"] == "interrupted"
 
 
-def test_a_hang_up_that_was_turned_off_stays_off(watch: interrupted_run.RunWatch, run_dir: Path) -> None:
+def test_a_hang_up_that_was_turned_off_stays_off(watch: give_back_on_exit.RunWatch, run_dir: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     watch.install()
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -348,7 +352,7 @@ print("phase cleanup", flush=True)
 time.sleep(60)
 """
     said: list[str] = []
-    watch = interrupted_run.RunWatch(said.append)
+    watch = give_back_on_exit.RunWatch(said.append)
 
     def say(line: str) -> None:
         said.append(line)

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import machine_sets
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.machine_sets import MachineSetSpec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import find_or_derive_machine_set
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.find_or_derive_machine_set import MachineSetSpec
 from machine_api_simulator import machine_set
 
 
@@ -20,7 +20,9 @@ def value(one: dict) -> dict:
 
 
 def test_a_set_that_is_named_is_scaled_and_keeps_everything_else() -> None:
-    there, wanted = machine_sets.choose_or_derive_machine_set(sets(), MachineSetSpec(5, name="lab-x7k2p-worker-b"))
+    there, wanted = find_or_derive_machine_set.choose_or_derive_machine_set(
+        sets(), MachineSetSpec(5, name="lab-x7k2p-worker-b")
+    )
     assert there is not None
     expected = copy.deepcopy(there)
     expected["spec"]["replicas"] = 5
@@ -28,18 +30,20 @@ def test_a_set_that_is_named_is_scaled_and_keeps_everything_else() -> None:
 
 
 def test_the_first_set_of_an_instance_type_is_scaled() -> None:
-    there, wanted = machine_sets.choose_or_derive_machine_set(sets(), MachineSetSpec(5, instance_type="m6i.xlarge"))
+    there, wanted = find_or_derive_machine_set.choose_or_derive_machine_set(
+        sets(), MachineSetSpec(5, instance_type="m6i.xlarge")
+    )
     assert there is not None and wanted["metadata"]["name"] == "lab-x7k2p-worker-a"
 
 
 def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> None:
     wish = MachineSetSpec(4, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True, disk=200)
-    there, made = machine_sets.choose_or_derive_machine_set(sets(), wish)
+    there, made = find_or_derive_machine_set.choose_or_derive_machine_set(sets(), wish)
     assert there is None
     assert made["metadata"]["name"] == "lab-x7k2p-g5-2xlarge" and made["spec"]["replicas"] == 4
-    assert made["spec"]["selector"]["matchLabels"][machine_sets.SET] == "lab-x7k2p-g5-2xlarge"
+    assert made["spec"]["selector"]["matchLabels"][find_or_derive_machine_set.SET] == "lab-x7k2p-g5-2xlarge"
     template = made["spec"]["template"]
-    assert template["metadata"]["labels"][machine_sets.SET] == "lab-x7k2p-g5-2xlarge"
+    assert template["metadata"]["labels"][find_or_derive_machine_set.SET] == "lab-x7k2p-g5-2xlarge"
     assert template["spec"]["taints"] == [{"key": "only-users", "effect": "NoSchedule", "value": "yes"}]
     assert template["spec"]["metadata"]["labels"]["only-users"] == "yes"
     assert value(made)["instanceType"] == "g5.2xlarge" and value(made)["spotMarketOptions"] == {}
@@ -61,20 +65,22 @@ def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> N
 )
 def test_what_can_not_be_meant_is_one_error(wish: MachineSetSpec, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        machine_sets.choose_or_derive_machine_set(sets(), wish)
+        find_or_derive_machine_set.choose_or_derive_machine_set(sets(), wish)
 
 
 def test_a_cloud_that_is_not_known_is_refused_for_instance_types_and_fine_by_name() -> None:
     other = machine_set("lab-worker", 1)
     value(other)["kind"] = "SomethingElseSpec"
     with pytest.raises(InputError, match="SomethingElseSpec"):
-        machine_sets.choose_or_derive_machine_set([other], MachineSetSpec(1, instance_type="large"))
+        find_or_derive_machine_set.choose_or_derive_machine_set([other], MachineSetSpec(1, instance_type="large"))
     assert (
-        machine_sets.choose_or_derive_machine_set([other], MachineSetSpec(2, name="lab-worker"))[1]["spec"]["replicas"]
+        find_or_derive_machine_set.choose_or_derive_machine_set([other], MachineSetSpec(2, name="lab-worker"))[1][
+            "spec"
+        ]["replicas"]
         == 2
     )
 
 
 def test_a_cluster_without_machine_sets_says_so() -> None:
     with pytest.raises(InputError, match="does not create its machines"):
-        machine_sets.choose_or_derive_machine_set([], MachineSetSpec(1, instance_type="m6i.xlarge"))
+        find_or_derive_machine_set.choose_or_derive_machine_set([], MachineSetSpec(1, instance_type="m6i.xlarge"))

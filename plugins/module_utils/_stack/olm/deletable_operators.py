@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     format_object_title,
     format_object_titles,
-    label_value,
+    get_label,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
@@ -154,7 +154,7 @@ class OwnedSearch:
     def _since(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
         """Return whether an unlabelled object is not older than the Subscription (API server time, whole seconds)."""
         return (
-            not label_value(resource, run_labels.RUN)
+            not get_label(resource, run_labels.RUN)
             and resource["metadata"]["creationTimestamp"] >= part.subscription["metadata"]["creationTimestamp"]
         )
 

@@ -8,7 +8,9 @@ from collections import Counter
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.client_clocks import ClientClocks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.common_clock_of_clients import (
+    ClientClocks,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubectl_yaml_reader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import read_yaml_like_kubectl
 
 READ: dict[str, Any] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "on", "ON", "true", "TRUE"), True),
@@ -52,15 +52,16 @@ READ: dict[str, Any] = {
 
 def test_values_are_read_as_kubectl_reads_them() -> None:
     text = "".join(f"- {value}\n" for value in READ)
-    assert json.dumps(kubectl_yaml_reader.load_yaml_documents(text)) == json.dumps([list(READ.values())])
+    assert json.dumps(read_yaml_like_kubectl.load_yaml_documents(text)) == json.dumps([list(READ.values())])
 
 
 def test_keys_are_texts_and_merged_mappings_are_mappings() -> None:
     text = "1: a\nyes: b\n1:30: c\nbase: &b {x: 1, y1: 2}\nd: {<<: *b, x: 3}\nx: 1\nx: 2\n---\n---\nsecond: 1\n"
     first = {"1": "a", "true": "b", "1:30": "c", "base": {"x": 1, "y1": 2}, "d": {"x": 3, "y1": 2}, "x": 2}
-    assert kubectl_yaml_reader.load_yaml_documents(text) == [first, {"second": 1}]
+    assert read_yaml_like_kubectl.load_yaml_documents(text) == [first, {"second": 1}]
     assert (
-        kubectl_yaml_reader.load_first_document(text) == first and kubectl_yaml_reader.load_first_document("") is None
+        read_yaml_like_kubectl.load_first_document(text) == first
+        and read_yaml_like_kubectl.load_first_document("") is None
     )
 
 
@@ -75,10 +76,10 @@ def test_keys_are_texts_and_merged_mappings_are_mappings() -> None:
 )
 def test_what_can_not_be_read_is_told_with_its_line(text: str, words: str) -> None:
     with pytest.raises(yaml.YAMLError) as caught:
-        kubectl_yaml_reader.load_yaml_documents(text)
-    assert words in kubectl_yaml_reader.describe_yaml_error(caught.value)
+        read_yaml_like_kubectl.load_yaml_documents(text)
+    assert words in read_yaml_like_kubectl.describe_yaml_error(caught.value)
 
 
 @pytest.mark.parametrize(("items", "count"), [("", 0), (" []", 0), (" [{kind: Job}, {kind: JobList, items: }]", 1)])
 def test_a_list_stands_for_its_items(items: str, count: int) -> None:
-    assert kubectl_yaml_reader.load_kubernetes_objects(f"kind: List\nitems:{items}\n") == [{"kind": "Job"}] * count
+    assert read_yaml_like_kubectl.load_kubernetes_objects(f"kind: List\nitems:{items}\n") == [{"kind": "Job"}] * count

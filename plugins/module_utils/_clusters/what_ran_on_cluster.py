@@ -20,11 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
-    field_at_path,
-    label_value,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path, get_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     node_allocatable_amount,
 )
 
@@ -122,7 +119,7 @@ def gpu_usage_by_node(
             row = gpus_by_node.setdefault(
                 str(node["metadata"]["name"]),
                 {
-                    "product": label_value(node, product) or resource,
+                    "product": get_label(node, product) or resource,
                     "allocatable": int(node_allocatable_amount(node, resource)),
                     "held": 0,
                     "pods": 0,

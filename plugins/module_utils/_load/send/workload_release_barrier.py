@@ -31,7 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply, Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.pod_admission_and_scheduling import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
 
