@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +18,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
-    phase_preconditions,
     presets_from_variables,
-    read_secret_settings,
     resolve_settings,
     roles_read_by_project,
     schedule_keywords,
-    secrets_inside_settings,
     settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import RESERVED
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
     SettingsLayer,
@@ -51,31 +45,12 @@ from . import (
     servers_of_foreign_runs,
     settings_files,
 )
+from .session_inputs import SessionInputs
 from .settings_display import show_points, show_settings
 
 
-@dataclass
-class SettingsSession:
-    """One call of module open_run.
-
-    phases: all phases of the playbook. loader, templar: Ansible's. argv, cliargs: the command line, as typed and as
-    Ansible parsed it. say: prints a line. predicts: whether the playbook supports --check. skip: phases that are left
-    out although the tags select them.
-    """
-
-    context: SettingsContext
-    phases: list[str]
-    loader: Any
-    templar: Any
-    argv: list[str]
-    cliargs: Mapping[str, Any]
-    say: Callable[[str], None]
-    predicts: bool = False
-    skip: Sequence[str] = ()
-    #: Secret setting -> its value, None where none is given.
-    secrets: dict[str, str | None] = field(default_factory=dict)
-    #: Setting -> the secrets inside it.
-    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+class SettingsSession(SessionInputs):
+    """One call of module open_run."""
 
     def begin(self) -> dict[str, Any]:
         """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
@@ -84,7 +59,7 @@ class SettingsSession:
         if shown := self.context.preset_list():
             self.say("\n".join(shown))
             return {"only_settings": True, "run_dir": None}
-        chosen = self._chosen()
+        chosen = self.chosen_phases()
         if not set(chosen) <= give_back_on_exit.GIVING_BACK:
             cluster_settings.refuse_missing_inventories(self.cliargs.get("inventory") or ())
         if self.cliargs.get("check") and not self.predicts and chosen != ["settings"]:
@@ -104,7 +79,7 @@ class SettingsSession:
         """Apply the cluster profiles that match this cluster: by API host, node name or kind."""
         variables = self.context.variables
         directory = Path(str(self.templar.template(variables["run_dir"])))
-        request = self._read(directory, self._chosen())
+        request = self.read_request(directory, self.chosen_phases())
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
         matching = presets_from_variables.matching_profiles(profiles, cluster)
         if not matching:
@@ -117,13 +92,13 @@ class SettingsSession:
         changed = request.with_layers(*presets, *layers)
         effective = self.context.effective(changed)
         resolve_settings.refuse_heavy_presets(changed, effective.settings)
-        self._read_secrets(effective, [], False)
+        self.read_secrets(effective, [], False)
         point_attempts.refuse_changed_points(directory, effective.matrix_values())
         own_files = {path for layer in presets for path in setting_file_checksums.paths_in_value(layer.values)}
         self._write(directory, effective, changed, own_files)
         run_record.update_record(directory, lambda record: record.update(points=list(effective.matrix_values())))
         self.say(f"Cluster profile {', '.join(matching)}: presets {', '.join(wanted)}")
-        show_settings(self.context, effective, changed, self._given_secrets(), self.say)
+        show_settings(self.context, effective, changed, self.given_secrets(), self.say)
         return {**self._result(directory, effective, changed), "changed": changed != request}
 
     def _open_or_continue_named(self, name: str, chosen: list[str]) -> dict[str, Any]:
@@ -167,8 +142,8 @@ class SettingsSession:
         project = self.context.project
         request = resumed_extra_vars.request_of_new_run(self.context.request(), self.context.extra)
         effective = self.context.effective(request)
-        checked = self._check(request, effective, chosen, None)
-        show_settings(self.context, effective, request, self._given_secrets(), self.say)
+        checked = self.check(request, effective, chosen, None)
+        show_settings(self.context, effective, request, self.given_secrets(), self.say)
         names = self.context.describe_misnamed_extra_vars()
         for line in [*names, *self.context.replaced(request), *checked.warnings_of_unused_settings()]:
             self.say(f"  warning: {line}")
@@ -178,7 +153,7 @@ class SettingsSession:
         run_id, presets = run_directory.new_id(), list(request.presets)
         name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
-        command = self._command()
+        command = self.command()
         repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
 
         def fill(directory: Path) -> None:
@@ -189,7 +164,7 @@ class SettingsSession:
             record["roles"] = roles_read_by_project.roles_read(self.context.role, self.context.catalogue)
             record.update(recorded_path_and_inode(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
-            record["sessions"].append(self._session(record, record["started"], command, chosen))
+            record["sessions"].append(self.new_session(record, record["started"], command, chosen))
             run_record.write_record(directory, record)
             files.replace_text(directory / "GIVE_BACK", record["give_back"] + "\n")
 
@@ -201,7 +176,7 @@ class SettingsSession:
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         context = self.context
         directory = run_directory.check_existing_directory(path)
-        request = self._read(directory, chosen)
+        request = self.read_request(directory, chosen)
         asked = parse_preset_names(context.variables.get("preset"))
         read_untrusted_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
@@ -219,20 +194,20 @@ class SettingsSession:
         gives_back = set(chosen) <= give_back_on_exit.GIVING_BACK
         effective, left_out = context.effective_of_known(request) if gives_back else (context.effective(request), [])
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, context, effective, chosen)
-        self._check(request, effective, chosen, directory)
+        self.check(request, effective, chosen, directory)
         for line in left_out:
             self.say(f"  warning: {line}")
         if not left_out:
             point_attempts.refuse_changed_points(directory, effective.matrix_values())
         redone = self._redo(directory, effective, chosen)
         if chosen == ["settings"]:
-            show_settings(self.context, effective, request, self._given_secrets(), self.say)
+            show_settings(self.context, effective, request, self.given_secrets(), self.say)
             show_points(self.context, effective, self.say, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
-        command = self._command()
+        command = self.command()
         repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
         give_back = self._give_back_of(directory, earlier, command, repeated)
-        held_resources.refuse_release_of_kept_cluster(directory, effective.settings, self._tags()[0], give_back)
+        held_resources.refuse_release_of_kept_cluster(directory, effective.settings, self.tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
                 directory / read_untrusted_settings.SETTINGS, effective.settings, context.catalogue.secrets
@@ -250,7 +225,7 @@ class SettingsSession:
             record["give_back"] = give_back
             if not left_out:
                 record["points"] = list(effective.matrix_values())
-            session = self._session(record, run_record.format_utc_timestamp(), command, chosen)
+            session = self.new_session(record, run_record.format_utc_timestamp(), command, chosen)
             record["sessions"] = [*record.get("sessions", []), session]
 
         run_record.update_record(directory, edit)
@@ -302,68 +277,8 @@ class SettingsSession:
         self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
-        self._read_secrets(effective, ["report"], False, directory)
+        self.read_secrets(effective, ["report"], False, directory)
         return {**self._result(directory, effective, request), "beside": True}
-
-    def _read(self, directory: Path, chosen: list[str]) -> RequestedSettings:
-        creates = not set(chosen) <= resumed_extra_vars.QUIET
-        beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
-        programs = None if beside else self.context.programs()
-        request, notes = read_untrusted_settings.read_recorded_request(
-            directory, self.context.templates(), programs, self.context.extra, creates
-        )
-        for line in notes:
-            self.say(f"  warning: {line}")
-        return request
-
-    def _check(
-        self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None
-    ) -> phase_preconditions.PreflightInput:
-        """Check everything that the phases need before one of them runs. run_dir: of an earlier run."""
-        self._read_secrets(effective, chosen, not {"prepare", "test"}.isdisjoint(chosen), run_dir)
-        if "test" in chosen:
-            resolve_settings.refuse_heavy_presets(request, effective.settings)
-        known = self.context
-        context = (known.catalogue, known.render, chosen, known.variables)
-        checked = phase_preconditions.PreflightInput(request, effective, *context, self.phases)
-        checked.check(run_dir)
-        return checked
-
-    def _read_secrets(
-        self, effective: EffectiveSettings, chosen: list[str], used: bool, run_dir: Path | None = None
-    ) -> None:
-        """Read secret settings, and the secrets inside others, for the roles. used: if a phase needs the latter."""
-        context = self.context
-        self.secrets = read_secret_settings.read_all_secrets(
-            context.catalogue, context.variables, effective.settings, chosen, context.render, self.templar.template
-        )
-        self.entries = secrets_inside_settings.secrets_in_settings(
-            context.catalogue, effective.settings, [point.settings for point in effective.points], used
-        )
-        secrets_inside_settings.keep_secret_entries(self.entries)
-        servers_of_foreign_runs.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
-
-    def _tags(self) -> tuple[list[str], list[str]]:
-        variables = self.context.variables
-        return list(variables.get("ansible_run_tags") or []), list(variables.get("ansible_skip_tags") or [])
-
-    def _chosen(self) -> list[str]:
-        run, skip = self._tags()
-        return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
-
-    def _command(self) -> run_record.CommandLine:
-        inside = secrets_inside_settings.known_secrets_by_dotted_key(self.entries)
-        return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
-
-    def _session(
-        self, record: Mapping[str, Any], started: str, command: run_record.CommandLine, chosen: list[str]
-    ) -> dict[str, Any]:
-        # An action runs in a worker of ansible-playbook.
-        session = run_record.new_session_record(started, command, self._tags()[0], os.getppid())
-        return {**session, **resumed_extra_vars.resources_held_before(record, chosen)}
-
-    def _given_secrets(self) -> list[str]:
-        return [name for name, value in self.secrets.items() if value]
 
     def _write(
         self,
@@ -373,7 +288,7 @@ class SettingsSession:
         own_files: Collection[str] = frozenset(),
     ) -> None:
         settings_files.write_all_settings_files(
-            directory, effective, request, self.context.catalogue.secrets, self._given_secrets(), own_files
+            directory, effective, request, self.context.catalogue.secrets, self.given_secrets(), own_files
         )
 
     def _result(
@@ -396,7 +311,7 @@ class SettingsSession:
             "late": list(effective.late),
             "pre_cleanup": effective.pre_cleanup,
             "gives_back": give_back_on_exit.phases_that_release_resources(
-                self._chosen(), self.phases, effective.settings
+                self.chosen_phases(), self.phases, effective.settings
             ),
             "keep_failed": bool(effective.settings.get("cluster_keep_failed")),
             "interrupted": None,
