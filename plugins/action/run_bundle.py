@@ -19,7 +19,13 @@ class ActionModule(_without_secrets.ActionModule):
     """See the documentation of module run_bundle."""
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Make paths absolute; add the secrets that must not be in a bundle."""
+        """Make paths absolute; add the secrets that must not be in a bundle.
+
+        A module runs in the folder of the playbook, so only the action knows the user's working directory.
+        """
+        if arguments.get("run_dir") and not arguments.get("dest"):
+            run_dir = Path(convert_setting_values.absolute_path(arguments["run_dir"]))
+            arguments = {**arguments, "dest": f"{run_dir.name}.tar.gz"}
         paths = {
             name: convert_setting_values.absolute_paths(arguments[name])
             for name in ("run_dir", "source", "dest")

@@ -124,7 +124,7 @@ def main() -> None:
         if params["source"]:
             return log_result(step, module.warn, run_bundle_archive.unpack_bundle(params["source"], params["dest"]))
         written = run_bundle_archive.write_bundle(
-            params["run_dir"], params["dest"] or "", params["secrets"], params["kubeconfigs"]
+            params["run_dir"], params["dest"], params["secrets"], params["kubeconfigs"]
         )
         return log_result(step, module.warn, written)
 

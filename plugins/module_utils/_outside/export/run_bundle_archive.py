@@ -40,7 +40,7 @@ def write_bundle(run_dir: str, dest: str, secrets: Mapping[str, str], kubeconfig
 
     Raises SecretFound if a file has a secret, InputError if it cannot be written there.
     """
-    target = Path(dest) if dest else Path.cwd() / f"{Path(run_dir).name}{SUFFIX}"
+    target = Path(dest)
     if not target.name.endswith(SUFFIX):
         raise InputError(f"{target}: a bundle is a {SUFFIX} file")
     _check_target(target, "name another file, or remove it")

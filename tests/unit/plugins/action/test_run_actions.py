@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.action import (
     openshift_inventory_info,
     record_run_state,
     rehearsal_cluster,
+    run_bundle,
     step_directory,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -248,3 +249,17 @@ def test_only_a_cluster_that_is_started_needs_the_folders_of_the_kinds(
     else:
         prepared = one.prepare(arguments, variables)
         assert (prepared["components"], prepared["user_pid"]) == (["kueue"], os.getppid())
+
+
+@pytest.mark.parametrize("run_dir", ["artifacts/light-1/", "artifacts/light-1", "{here}/artifacts/light-1"])
+def test_a_bundle_without_a_name_is_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_dir: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepared = action(run_bundle).prepare({"run_dir": run_dir.format(here=tmp_path)}, {})
+    assert prepared["dest"] == str(tmp_path / "light-1.tar.gz")
+
+
+def test_a_bundle_has_the_name_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert action(run_bundle).prepare({"run_dir": "run", "dest": "x.tar.gz"}, {})["dest"] == str(tmp_path / "x.tar.gz")
