@@ -167,12 +167,13 @@ def _first_answer_from_zero(data: PointData, scale: ScaleUp) -> KpiValue:
     if _count_at(ready_servers(watched_changes(data)), scale.began):
         note = "answers do not say which server they come from, and one was ready when the load rose"
         return KpiValue(None, 0, 0, note=note, inapplicable=True)
-    due, first = data.stage_bounds(INTENDED)[0], data.stage_midpoints(FIRST)
-    moments = first[(due >= scale.began) & ~data.np.isnan(first)]
-    if not len(moments):
+    due, (earliest, latest) = data.stage_bounds(INTENDED)[0], data.stage_bounds(FIRST)
+    answered = (due >= scale.began) & ~data.np.isnan(latest)
+    if not answered.any():
         waited = max(0.0, data.end - data.start - scale.began)
         return KpiValue(None, 0, 1, note="no request was answered", at_least=waited, **data.provenance(FIRST))
-    return KpiValue(float(moments.min()) - scale.began, 1, 1, **data.provenance(FIRST))
+    low, high = (float(moments[answered].min()) - scale.began for moments in (earliest, latest))
+    return KpiValue((low + high) / 2, 1, 1, interval=(low, high), **data.provenance(FIRST))
 
 
 @kpi_function
@@ -204,15 +205,16 @@ def scale_up_time(data: PointData, stage: str) -> KpiValue:
 
 def _labels(data: PointData, scale: ScaleUp) -> dict[str, str]:
     """Return the words of the answer."""
-    labels = {"servers": f"{scale.before:,} to {scale.wanted:,} servers", "missed": ""}
+    labels = {"servers": f"{scale.before:,} to {formats.format_count(scale.wanted, 'server')}", "missed": ""}
     try:
+        first = _first_answer_from_zero(data, scale).value
+        if first is not None:
+            labels["missed"] = f", and the first token came after {formats.format_duration(first)}"
         missed, of = count_missed_during_scale_up(data, scale)
     except NoFigure:
         return labels
-    return {
-        **labels,
-        "missed": f"; {missed:,} of {formats.format_count(of, 'request')} due meanwhile missed the objective",
-    }
+    labels["missed"] += f"; {missed:,} of {formats.format_count(of, 'request')} due meanwhile missed the objective"
+    return labels
 
 
 @kpi_function
