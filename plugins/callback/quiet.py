@@ -36,7 +36,7 @@ from ansible import constants
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 

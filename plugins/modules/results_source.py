@@ -102,14 +102,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
     StepDirectory,
     format_utc_timestamp,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader, unpack_archive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ def main() -> None:
     )
 
     def download(url: str, folder: Path) -> None:
-        s3.download_objects_to_folder(export_run.s3_location(module.params, url), folder, unpack_archive.MOST_BYTES)
+        s3.download_objects_to_folder(export_run.s3_location(module.params, url), folder, untrusted_archives.MOST_BYTES)
 
     def fetch(step: StepDirectory) -> dict[str, Any]:
         params = module.params

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import model_servers as support
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.time_quantiles import quantile
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import quantile
 from bench_scale import SCALE, scaled
 from benchmark_table import Table, machine, put
 

@@ -18,7 +18,7 @@ from typing import Any
 import model_servers
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.time_quantiles import quantile
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import quantile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
     PromptTexts,

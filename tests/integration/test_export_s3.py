@@ -11,6 +11,7 @@ import pytest
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import MOST_BYTES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
@@ -19,7 +20,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import MOST_BYTES
 from playbook import play
 from run_directory import World, write_run
 

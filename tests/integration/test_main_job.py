@@ -16,9 +16,9 @@ import pytest
 import run_files
 import servers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import MOST_BYTES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import MOST_BYTES
 from playbook import PROGRAM, Done, environment, play, run_dirs
 
 CANARIES = {one: f"canary-7d1f-{one}" for one in ("environment", "extra", "folder", "vault")}

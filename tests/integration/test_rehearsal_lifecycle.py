@@ -22,10 +22,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
-    component_selection,
     existing_programs,
     instance_processes,
     process_launch_plan,
+    rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import environment, play
@@ -122,7 +122,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
     kinds, cache, program = tmp_path / "components", tmp_path / "cache" / "rehearsal", tmp_path / "bin" / "go"
     for folder in (kinds / "late", cache, program.parent):
         folder.mkdir(parents=True)
-    for one in (one for one in component_selection.load_all_components(support.COMPONENTS).values() if one.always):
+    for one in (one for one in rehearsal_options.load_all_components(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
         made = existing_programs.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import machine_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import load_generator_health
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- load: written by make bench -->", "<!-- load: end -->"
@@ -36,12 +36,12 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     kubernetes: str = ""
     expected: int = 0  # rows of a whole run; only those go into the page
-    stolen: machine_load.Reading = field(default_factory=machine_load.stolen_and_total_cpu_ticks)
+    stolen: load_generator_health.Reading = field(default_factory=load_generator_health.stolen_and_total_cpu_ticks)
 
     def add(self, what: str, target: str, measured: str, met: bool, more: str = "") -> None:
         """Add a row and show it."""
-        now = machine_load.stolen_and_total_cpu_ticks()
-        part, self.stolen = machine_load.cpu_steal_share(self.stolen, now), now
+        now = load_generator_health.stolen_and_total_cpu_ticks()
+        part, self.stolen = load_generator_health.cpu_steal_share(self.stolen, now), now
         if part is not None and part >= 0.01:
             more += f"; **the hypervisor took {part * 100:.0f} % of the processor time meanwhile**"
         self.rows.append(Row(what, target, measured, met, more))

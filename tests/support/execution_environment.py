@@ -21,8 +21,8 @@ import trixie
 import yaml
 from ansible_collections.kubernetes import core
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    component_selection,
     existing_programs,
+    rehearsal_options,
 )
 from common import ROOT, VENV
 
@@ -96,8 +96,8 @@ class Podman:
 
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
-        wanted = component_selection.load_all_components(rehearsal.COMPONENTS)
-        for one in component_selection.select_required_components(wanted, ["trainer"]):
+        wanted = rehearsal_options.load_all_components(rehearsal.COMPONENTS)
+        for one in rehearsal_options.select_required_components(wanted, ["trainer"]):
             entry = existing_programs.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
-from .text_escaping import visible_text
+from .untrusted_input import visible_text
 
 #: Copy of Ansible's output in the run directory; plugin_utils/run/terminal_output.py writes it.
 ANSIBLE_LOG = "ansible.log"

@@ -1,10 +1,13 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading JSON and YAML that others have written, and a limit of processor time for their templates and texts.
+"""What others have written: read within limits, checked for its form, and escaped for places that interpret it.
 
 Whatever is wrong with JSON is a ValueError, also too many levels. A YAML document of some hundred bytes can stand for
-billions of values, because an alias repeats a whole part of it.
+billions of values, because an alias repeats a whole part of it. Templates and texts get a limit of processor time.
+
+Messages about the answer of a server describe it and don't quote it: it may hold a secret. Names, events, logs and
+messages of servers may contain anything; what writes them to a terminal, as Markdown or as CSV uses the functions here.
 """
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
-from .errors import DataError, InputError
+from .errors import AccessError, DataError, InputError
 
 #: A number that may be too large for a float, as 1e999.
 _LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
@@ -166,3 +169,103 @@ def limit_processor_time(seconds: float, what: str, hint: str = HINT) -> Iterato
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+#: Keys of an answer in a message, and characters of each.
+_KEYS, _LONGEST = 6, 40
+#: What reading a document of another form raises: a missing key, another type, a text that is no number.
+_FORM_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@contextmanager
+def expect_documented_form(what: str, answer: Any) -> Iterator[None]:
+    """Read an answer in the body; one of another form than expected is the server's error, not one of ours.
+
+    Args:
+        what: Server, method and path.
+        answer: The document that the body reads.
+
+    Raises:
+        AccessError: The body met another form; it says what was found.
+    """
+    try:
+        yield
+    except _FORM_ERRORS as error:
+        lacking = f" without {error}" if isinstance(error, KeyError) else ""
+        raise AccessError(f"{what}: the answer has an unexpected form: {_described(answer)}{lacking}") from error
+
+
+def require_json_object(what: str, answer: Any, lists: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return an answer that is a JSON object. Raises AccessError for another one.
+
+    Args:
+        what: Server, method and path.
+        answer: The document.
+        lists: Keys whose values, where they are given, are lists of objects.
+    """
+    if not isinstance(answer, dict):
+        raise AccessError(f"{what}: the answer is not a JSON object but {_described(answer)}")
+    for key in lists:
+        require_list_of_json_objects(f"{what}: {key}", answer.get(key) or [])
+    return answer
+
+
+def require_list_of_json_objects(what: str, answer: Any) -> list[dict[str, Any]]:
+    """Return an answer that is a list of JSON objects. Raises AccessError for another one."""
+    if not isinstance(answer, list):
+        raise AccessError(f"{what}: the answer is not a list of JSON objects but {_described(answer)}")
+    for entry in answer:
+        require_json_object(f"{what}: an entry of the list", entry)
+    return answer
+
+
+def _described(answer: Any) -> str:
+    """Return what an answer is, without its values."""
+    if isinstance(answer, dict):
+        keys = [str(key)[:_LONGEST] for key in answer]
+        more = ", …" if len(keys) > _KEYS else ""
+        return f"an object with {', '.join(keys[:_KEYS])}{more}" if keys else "an empty object"
+    if isinstance(answer, list):
+        return f"a list of {len(answer)}"
+    return {str: "text", bool: "true or false", type(None): "null"}.get(type(answer), "a number")
+
+
+#: Control characters, those that reverse the order of a text, and line separators; not newline and tab.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+#: An ampersand too: GitHub takes ``&#64;name`` for a mention.
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&])")
+#: How a formula of a spreadsheet begins, and a number, which may begin with a sign.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?")
+
+
+def visible_text(text: str) -> str:
+    """Return a text in which no character controls a terminal; each such character is a visible one."""
+    return _CONTROL.sub(_visible_character, text) if _CONTROL.search(text) else text
+
+
+def _visible_character(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+
+
+def markdown_line(text: object, longest: int = 300) -> str:
+    """Return a text on one line in which nothing is Markdown, HTML, a mention or a control character."""
+    flat = " ".join(visible_text(str(text)).split())
+    cut = flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
+    return _MARKDOWN.sub(r"\\\1", cut).replace("@", "@\u200b")
+
+
+def csv_cell(value: Any) -> Any:
+    """Return the value of a cell that no spreadsheet takes for a formula. Numbers stay."""
+    if not isinstance(value, str):
+        return value
+    plain = visible_text(value)
+    if plain.startswith(_FORMULA) and _NUMBER.fullmatch(plain) is None:
+        return f"'{plain}"
+    return plain
+
+
+def csv_row(values: Iterable[Any]) -> list[Any]:
+    """Return the cells of a row, see csv_cell."""
+    return [csv_cell(value) for value in values]

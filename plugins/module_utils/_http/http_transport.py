@@ -27,8 +27,7 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json, visible_text
 
 MOST_REDIRECTS = 5
 #: Bytes that are kept of an error's answer, and characters of it in a message.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import require_json_object
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import require_json_object
 
 from .http_client import HttpClient, HttpPolicy
 from .http_transport import HttpRefused, basic_authorization_header, check_url_usable_and_secure, url_without_secrets

@@ -20,10 +20,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from .http_client import limit_number_of_pages
 from .http_transport import is_this_machine

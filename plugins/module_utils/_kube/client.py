@@ -20,11 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
+    parse_json,
     require_list_of_json_objects,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from . import discovery
 from .api_server_access import ApiServerAccess

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, SeatrialError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 
 from .client import Client, api_error, append_query_to_path
 from .connection import JSON, METADATA, LineStream, format_request_head, request_bytes

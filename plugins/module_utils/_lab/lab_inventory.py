@@ -18,9 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
-    expect_documented_form,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from . import host_search, lease_lookup, quads_errors, quads_records
 from .quads_client import QuadsClient

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
     require_list_of_json_objects,
 )

@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
     require_json_object,
 )

@@ -19,11 +19,15 @@ from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import (
+    ARCHIVES,
+    MOST_BYTES,
+    unpack_archive,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from . import schema_migration
 from .run_reader import FOREIGN, Run, has_foreign_files
-from .unpack_archive import ARCHIVES, MOST_BYTES, unpack_archive
 
 #: The files to copy; all others are written again or are useless without a cluster.
 TOP = (

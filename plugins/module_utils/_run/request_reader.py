@@ -4,12 +4,14 @@
 """Read plan.jsonl, requests.jsonl and server.json of a point at which an inference server was measured.
 
 Missing and truncated files are no errors: ``notes`` lists what was left out. All times are on the clock of the first
-session; those of a session that continued the load are moved to it.
+session; those of a session that continued the load are moved to it. Figures of single requests, such as tokens and the
+gaps between them, are arrays over the rows of a timeline.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
@@ -154,3 +156,80 @@ def read_changes_of_replicas(folder: Path, read: InferenceRequests) -> list[dict
             moved = {"at": record["at"] + shift, "since": None if since is None else since + shift}
             changes.append({**record, **moved})
     return changes
+
+
+#: Figures of single requests, each an array (rows,), NaN if unknown.
+#: Columns that are keys of the lines of requests.jsonl.
+RECORDED = ("prompt_tokens", "output_tokens", "cached_tokens", "chunks", "offset", "conversation", "turn")
+COLUMNS = (*RECORDED, "lag")
+
+
+@dataclass(frozen=True)
+class RequestFigures:
+    """Arrays over the rows of a timeline, and the gaps of all requests one after another.
+
+    columns: COLUMNS; lag and offset, when a request was due after the origin of its session, in seconds. gaps: seconds
+    between consecutive chunks with text. gap_row: the row of each gap. gap_end: when each gap ended, in seconds
+    after the first token of its request. servers: as in server.json. pauses: begin and end of each interruption of the
+    load, in seconds after its start. deployment: as in deployment.json, empty for servers that the run did not deploy.
+    steps: first index and rate of each step of a search for the capacity. scale: changes of the number of servers as in
+    scale.jsonl, with times in seconds after the start of the load. first_requests: seconds until the first token of the
+    first request of each server, before the load.
+    """
+
+    columns: Mapping[str, Any]
+    gaps: Any
+    gap_row: Any
+    gap_end: Any
+    servers: Sequence[Mapping[str, Any]]
+    pauses: Sequence[tuple[float, float]] = ()
+    deployment: Mapping[str, Any] = field(default_factory=dict)
+    steps: Sequence[tuple[int, float]] = ()
+    scale: Sequence[Mapping[str, Any]] = ()
+    first_requests: Sequence[float] = ()
+
+
+def read_request_figures(folder: Path, indices: Sequence[int]) -> RequestFigures:
+    """Read the figures of the requests with these indices: the rows of a timeline."""
+    import numpy
+
+    read = read_requests(folder)
+    columns = {name: numpy.full(len(indices), numpy.nan) for name in COLUMNS}
+    times: list[Any] = []
+    rows: list[Any] = []
+    for row, index in enumerate(indices):
+        request = read.requests.get(index)
+        if request is None:
+            continue
+        for name in RECORDED:
+            if request.get(name) is not None:
+                columns[name][row] = request[name]
+        if request.get("lag_us") is not None:
+            columns["lag"][row] = request["lag_us"] / MICROSECONDS
+        if request.get("times"):
+            times.append(numpy.asarray(request["times"], dtype=float) / MICROSECONDS)
+            rows.append(numpy.full(len(request["times"]), row))
+    ends = numpy.concatenate(times) if times else numpy.empty(0)
+    gap_row = numpy.concatenate(rows) if rows else numpy.empty(0, dtype=int)
+    gaps = [numpy.diff(moments, prepend=0.0) for moments in times]
+    return RequestFigures(
+        columns,
+        numpy.concatenate(gaps) if gaps else numpy.empty(0),
+        gap_row,
+        ends,
+        read_server_metrics(folder, []),
+        [(begin - read.started, end - read.started) for begin, end in read.pauses if read.started is not None],
+        read_deployment_of_servers(folder),
+        read.steps,
+        _scale_after_start(read_changes_of_replicas(folder, read), read.started),
+        (read.sessions[0].get("first_tokens") or ()) if read.sessions else (),
+    )
+
+
+def _scale_after_start(changes: Sequence[Mapping[str, Any]], started: float | None) -> list[dict[str, Any]]:
+    if started is None:
+        return []
+    return [
+        {**one, "at": one["at"] - started, "since": None if one["since"] is None else one["since"] - started}
+        for one in changes
+    ]

@@ -21,8 +21,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_cell, csv_row
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    csv_cell,
+    csv_row,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 
 MOMENTS = ("intended", "sent", "answered")

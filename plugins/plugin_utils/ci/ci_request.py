@@ -17,10 +17,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
-    expect_documented_form,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     point_loads,

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
     ANSIBLE_LOG,
     format_utc_timestamp,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
     overall_verdict,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, text_escaping
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
@@ -123,7 +123,7 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in manifest["settings"].items():
         own = _with_paths(value, copies)
         if why := rules.why_left_out(str(name), own):
-            left_out[text_escaping.visible_text(str(name)).replace("\n", " ")] = why
+            left_out[untrusted_input.visible_text(str(name)).replace("\n", " ")] = why
         else:
             (dotted if "." in str(name) or "[" in str(name) else plain)[name] = own
     values = {**plain, **({"overrides": dotted} if dotted else {})}

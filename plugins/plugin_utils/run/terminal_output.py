@@ -24,7 +24,7 @@ from ansible import constants
 from ansible.utils import display as displays
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
 
 #: Maximum number of buffered messages; the oldest are dropped.
 WAITING = 10_000

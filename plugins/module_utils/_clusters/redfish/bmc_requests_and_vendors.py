@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
+    parse_json,
     require_json_object,
     require_list_of_json_objects,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import (
     HttpClient,
     HttpClock,

@@ -36,12 +36,11 @@ from . import (
     rehearsal_options,
 )
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summarize_instance_in_lines
-from .component_selection import process_start_levels
-from .component_selection import processes_of_components as processes_of
 from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
 from .existing_programs import ComponentPrograms, program_paths_by_name
 from .instance_dir import InstanceMarker, InstancePaths, seconds_since_boot
-from .rehearsal_options import RehearsalOptions
+from .rehearsal_options import RehearsalOptions, process_start_levels
+from .rehearsal_options import processes_of_components as processes_of
 from .start_processes import GRACE, InstanceProcessStarter
 
 

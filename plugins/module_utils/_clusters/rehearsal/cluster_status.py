@@ -16,13 +16,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import component_binaries, existing_programs, instance_processes, process_launch_plan, rehearsal_options
-from .component_selection import process_start_levels
-from .component_selection import processes_of_components as processes_of
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .process_launch_plan import API_PORT
-from .rehearsal_options import RehearsalOptions
+from .rehearsal_options import RehearsalOptions, process_start_levels
+from .rehearsal_options import processes_of_components as processes_of
 
 
 def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from . import component_manifests, existing_programs, instance_processes, node_images, process_launch_plan
-from .component_selection import process_start_levels
-from .component_selection import processes_of_components as processes_of
 from .component_spec import ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths
 from .process_launch_plan import API_PORT, ProcessCommand
+from .rehearsal_options import process_start_levels
+from .rehearsal_options import processes_of_components as processes_of
 
 #: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0

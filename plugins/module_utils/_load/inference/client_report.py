@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import load_generator_health
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 
 from .inference_request import SECOND
@@ -49,7 +49,7 @@ class ClientReport:
             most_open=engine.most_open,
             tokens=engine.tokens,
             outcomes=engine.outcomes.copy(),
-            first_token=time_quantiles.quantile(latest, 0.5) / SECOND if latest else None,
+            first_token=load_generator_health.quantile(latest, 0.5) / SECOND if latest else None,
             lag=_seconds_summary(engine.lags) if ended else None,
             lateness=_seconds_summary(engine.lateness) if ended else None,
             stopped=engine.stopped,
@@ -91,7 +91,7 @@ def join_reports(reports: Sequence[ClientReport]) -> ClientReport:
         tokens=sum(report.tokens for report in reports),
         cpu=sum(report.cpu for report in reports),
         outcomes=sum((report.outcomes for report in reports), Counter()),
-        first_token=time_quantiles.quantile(first, 0.5) if first else None,
+        first_token=load_generator_health.quantile(first, 0.5) if first else None,
         lag=_worst(report.lag for report in reports),
         lateness=_worst(report.lateness for report in reports),
         stopped=next((report.stopped for report in reports if report.stopped), ""),
@@ -105,4 +105,4 @@ def _worst(summaries: Iterable[dict[str, float] | None]) -> dict[str, float] | N
 
 
 def _seconds_summary(nanoseconds: Iterable[int]) -> dict[str, float] | None:
-    return time_quantiles.percentile_summary([value / SECOND for value in nanoseconds])
+    return load_generator_health.percentile_summary([value / SECOND for value in nanoseconds])

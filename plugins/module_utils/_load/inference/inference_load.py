@@ -19,7 +19,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender, session_line
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import (
+    MachineLoad,
+    client_bottleneck,
+    processor_seconds,
+    raise_file_limit,
+    raised_priority,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import tls_context
@@ -28,7 +34,6 @@ from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_polling, several_clients
 from .capacity_search_schedule import SearchSchedule, SearchSpec, has_kept
-from .client_process_resources import client_bottleneck, processor_seconds, raise_file_limit, raised_priority
 from .client_report import ClientReport, join_reports
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec

@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import raise_file_limit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 
-from .client_process_resources import raise_file_limit
 from .event_stream import BrokenAnswer
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .request_connection import (

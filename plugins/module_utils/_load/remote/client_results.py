@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, load_generator_health
 
 from ..plan import workload_plan
 from ..plan.workload_templates import workload_name
@@ -97,7 +97,9 @@ def joined_result(
     ]
     counted = {**counts, "planned": planned, "unknown": len(unknown)}
     late = recorded.late
-    total = time_quantiles.percentile_summary([client_result for some in late.values() for client_result in some])
+    total = load_generator_health.percentile_summary(
+        [client_result for some in late.values() for client_result in some]
+    )
     result: dict[str, Any] = {
         "changed": any(client_result["changed"] for client_result in ordered),
         "counts": counted,
@@ -110,7 +112,7 @@ def joined_result(
         "max_lateness": request.max_lateness,
         "held_back": sum(client_result["held_back"] for client_result in ordered),
         "stolen": max((client_result["stolen"] or 0.0 for client_result in ordered), default=0.0),
-        "on_time": time_quantiles.is_load_on_time(total, request.max_lateness),
+        "on_time": load_generator_health.is_load_on_time(total, request.max_lateness),
         "rate": round(sum(client_result["rate"] for client_result in ordered), 3),
         "load_seconds": max((client_result["load_seconds"] for client_result in ordered), default=0.0),
         "repeated": dict(sum((Counter(client_result["repeated"]) for client_result in ordered), Counter())),
@@ -129,7 +131,7 @@ def joined_result(
 
 def _client_result_summary(client: int, result: Mapping[str, Any], late: Sequence[float]) -> dict[str, Any]:
     kept = {name: result[name] for name in ("counts", "rate", "held_back", "stolen", "sessions", "sampling", "seconds")}
-    return {"client": client, "lateness": time_quantiles.percentile_summary(late), **kept}
+    return {"client": client, "lateness": load_generator_health.percentile_summary(late), **kept}
 
 
 def _lost_clients_text(lost: Mapping[int, str], unknown: Sequence[str]) -> str:

@@ -19,8 +19,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import percentile_summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.time_quantiles import percentile_summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
     MERGE_PATCH,

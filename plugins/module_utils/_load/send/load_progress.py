@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, time_quantiles
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.machine_load import MachineLoad
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, load_generator_health
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import MachineLoad
 
 from ..plan import workload_plan
 from ..sample import workload_progress_counts
@@ -167,7 +167,7 @@ class LoadProgress:
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the module's result. Call it after the sampler has ended, when the counts are final."""
-        late = time_quantiles.percentile_summary(
+        late = load_generator_health.percentile_summary(
             [*self._dispatcher.lateness, *(self.releases.lateness if self.releases else ())]
         )
         counts = self._counts()
@@ -202,7 +202,7 @@ class LoadProgress:
             "max_lateness": self.request.max_lateness,
             "held_back": self._dispatcher.held_back,
             "stolen": self.machine.stolen(),
-            "on_time": time_quantiles.is_load_on_time(late, self.request.max_lateness),
+            "on_time": load_generator_health.is_load_on_time(late, self.request.max_lateness),
             "rate": round(self.rate(), 3),
             "load_seconds": round(max(0.0, self._dispatcher.last_answered - self.opened), 3) if self.opened else 0.0,
             "repeated": {str(status): number for status, number in sorted(self._dispatcher.repeats_by_status.items())},

@@ -16,7 +16,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    files,
+    formats,
+    load_generator_health,
+    run_labels,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
@@ -228,9 +233,9 @@ def users_summary(spec: UsersSpec, users: list[UserRecord], required: int) -> di
         "succeeded": succeeded,
         "success_percent": round(100 * succeeded / spec.count, 3) if spec.count else 0.0,
         # From the event of the release to the running command; from that until the sampler could see it.
-        "reaction": time_quantiles.percentile_summary(_span_durations(spans, "received", "begun")),
-        "report_delay": time_quantiles.percentile_summary(_span_durations(spans, "begun", "begun_answered")),
-        "command": time_quantiles.percentile_summary(_span_durations(spans, "begun", "ended")),
+        "reaction": load_generator_health.percentile_summary(_span_durations(spans, "received", "begun")),
+        "report_delay": load_generator_health.percentile_summary(_span_durations(spans, "begun", "begun_answered")),
+        "command": load_generator_health.percentile_summary(_span_durations(spans, "begun", "ended")),
     }
     if any(user.files for user in users):
         figures["files"] = _files_summary(users)
@@ -276,9 +281,9 @@ def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "count": len(rows),
         "succeeded": good,
         "success_percent": round(100 * good / len(rows), 3),
-        "create": time_quantiles.percentile_summary([span["created"] for span in spans if "created" in span]),
-        "usable": time_quantiles.percentile_summary([span["usable"] for span in spans if "usable" in span]),
-        "delete": time_quantiles.percentile_summary(_span_durations(spans, "delete", "gone")),
+        "create": load_generator_health.percentile_summary([span["created"] for span in spans if "created" in span]),
+        "usable": load_generator_health.percentile_summary([span["usable"] for span in spans if "usable" in span]),
+        "delete": load_generator_health.percentile_summary(_span_durations(spans, "delete", "gone")),
     }
 
 

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
     waiting,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.tar_headers import TarHeaderReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import TarHeaderReader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 

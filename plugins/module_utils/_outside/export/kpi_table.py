@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import (
     leave_out_damaged_run,
 )

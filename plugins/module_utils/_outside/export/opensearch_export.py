@@ -18,7 +18,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
     require_json_object,
 )

@@ -20,13 +20,13 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import unpack_archive
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     fetch_run,
     run_reader,
     setting_file_checksums,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
 
 from .export_run import check_run_exportable
 

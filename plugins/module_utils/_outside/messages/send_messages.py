@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 

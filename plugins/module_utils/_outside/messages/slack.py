@@ -10,9 +10,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
-    expect_documented_form,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 #: Timeout of one request in seconds.

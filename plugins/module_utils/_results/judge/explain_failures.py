@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.run_schemas import FAULT, FINDING, PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import run_checks

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     VERDICTS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import markdown_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.readings_from_p_values import (

@@ -21,12 +21,12 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.server_response_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
+    parse_json,
     require_json_object,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import limit_number_of_pages
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearch_connection import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, load_generator_health
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -191,7 +191,7 @@ def check_load_generator_lateness(
         return check_result_entry(
             "generator", PASS, f"Closed loop: each {noun} was due as soon as an earlier one ended.", point
         )
-    usual = time_quantiles.quantile(late, 0.99)
+    usual = load_generator_health.quantile(late, 0.99)
     most = formats.format_duration(late[-1])
     text = f"99 % of {len(late):,} {noun}s were sent at most {formats.format_duration(usual)} late, all at most {most}"
     if len(late) == 1:
@@ -208,7 +208,7 @@ def _server_lateness_text(table: TimelineTable) -> str:
     late = sorted(max(0.0, moment) for moment in late if not isnan(moment))
     if not late:
         return ""
-    usual = formats.format_duration(time_quantiles.quantile(late, 0.99))
+    usual = formats.format_duration(load_generator_health.quantile(late, 0.99))
     if len(late) == 1:
         return f" The API server had created it at most {usual} after it was due."
     return f" The API server had created 99 % of {len(late):,} of them at most {usual} after they were due."

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_views
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import RequestFigures
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..timeline import failure_recoveries
@@ -27,7 +28,6 @@ from .censored_quantiles import (
     QuantileEstimate,
     percentile_interval,
 )
-from .request_tokens_and_gaps import RequestFigures
 
 #: Stage names of every timeline: when sending was due, when it was sent, when the workload ended with any outcome.
 INTENDED, SENT, ENDED = "intended", "sent", "ended"

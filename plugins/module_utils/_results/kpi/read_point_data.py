@@ -20,13 +20,16 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import (
     timeline_table,
     timeline_views,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import (
+    RequestFigures,
+    read_request_figures,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..metrics import metrics_file
 from ..timeline import failure_recoveries, pod_lifetimes
 from .point_data import SCHEDULING, MeasuredPoint, PointData, PointExtras
-from .request_tokens_and_gaps import RequestFigures, read_request_figures
 
 
 def read_point_data(run: Run, point: Point, warnings: list[str]) -> PointData:

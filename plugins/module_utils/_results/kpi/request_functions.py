@@ -15,10 +15,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import USUAL_SHARE
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import RequestFigures
 
 from .censored_quantiles import BootstrapResampling, DurationSample, parse_quantile
 from .point_data import ENDED, INTENDED, SENT, KpiValue, NoFigure, PointData, kpi_function
-from .request_tokens_and_gaps import RequestFigures
 
 FIRST, LAST = "first_token", "last_token"
 SLO, METRICS_URL = "serving_slo", "serving_metrics_url"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
 
 FILE = "metrics.jsonl"
 #: Folder of a point with one CSV file per query.

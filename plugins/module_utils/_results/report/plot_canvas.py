@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_cell, csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_cell, csv_row
 
 from ..kpi.point_data import ENDED, SENT, PointData
 

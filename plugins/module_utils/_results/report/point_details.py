@@ -11,7 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, time_quantiles
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, load_generator_health
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
@@ -55,7 +55,9 @@ def _client_lateness_quantiles(table: TimelineTable, rows: Sequence[int]) -> dic
     """Return quantiles of sent minus intended, both on the client's own clock."""
     intended, sent = table.moments["intended"], table.moments["sent"]
     late = [sent[row] - intended[row] for row in rows]
-    summary = time_quantiles.percentile_summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
+    summary = (
+        load_generator_health.percentile_summary([lateness for lateness in late if not math.isnan(lateness)]) or {}
+    )
     return {name: formats.format_duration(summary[name]) if summary else "–" for name in ("p50", "p99", "max")}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, text_escaping
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
@@ -187,7 +187,7 @@ def embedded_plot_variables(plot: PlotFile) -> dict[str, Any]:
 def _neutralise_text(value: Any) -> Any:
     """Return a text with its control characters made visible; markup and other values as they are."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
-    return text_escaping.visible_text(value) if is_text else value
+    return untrusted_input.visible_text(value) if is_text else value
 
 
 def render(template: Path, content: Mapping[str, Any]) -> str:

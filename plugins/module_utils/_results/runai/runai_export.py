@@ -22,7 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 

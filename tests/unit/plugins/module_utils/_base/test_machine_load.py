@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import machine_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import load_generator_health
 
 
 @pytest.mark.parametrize(
@@ -19,16 +19,21 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ma
         ("", None),
     ],
 )
-def test_the_first_line_has_all_processors_together(tmp_path: Path, text: str, found: machine_load.Reading) -> None:
+def test_the_first_line_has_all_processors_together(
+    tmp_path: Path, text: str, found: load_generator_health.Reading
+) -> None:
     (tmp_path / "stat").write_text(text, encoding="ascii")
-    assert machine_load.stolen_and_total_cpu_ticks(tmp_path / "stat") == found
+    assert load_generator_health.stolen_and_total_cpu_ticks(tmp_path / "stat") == found
 
 
 def test_where_the_system_does_not_say_nobody_knows(tmp_path: Path) -> None:
-    assert machine_load.stolen_and_total_cpu_ticks(tmp_path / "stat") is None
-    assert machine_load.cpu_steal_share(None, (1, 2)) is None and machine_load.cpu_steal_share((1, 2), None) is None
-    assert machine_load.cpu_steal_share((1, 2), (1, 2)) is None, "no time has passed"
+    assert load_generator_health.stolen_and_total_cpu_ticks(tmp_path / "stat") is None
+    assert (
+        load_generator_health.cpu_steal_share(None, (1, 2)) is None
+        and load_generator_health.cpu_steal_share((1, 2), None) is None
+    )
+    assert load_generator_health.cpu_steal_share((1, 2), (1, 2)) is None, "no time has passed"
 
 
 def test_the_share_is_of_the_time_between_two_readings() -> None:
-    assert machine_load.cpu_steal_share((100, 1000), (130, 1200)) == 0.15
+    assert load_generator_health.cpu_steal_share((100, 1000), (130, 1200)) == 0.15

@@ -19,11 +19,7 @@ from xml.sax import saxutils
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
-    packed_contents,
-    secret_encodings,
-    secret_gate,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
     write_timeline,
@@ -110,7 +106,7 @@ def test_a_token_inside_base64_is_found_by_its_form(tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
     text = base64.b64encode(before + secret.encode() + after)
-    assert any(spelling in text for spelling in secret_encodings.encodings_of_secrets({"x": secret}))
+    assert any(spelling in text for spelling in secret_gate.encodings_of_secrets({"x": secret}))
 
 
 FORMATS = {
@@ -278,7 +274,7 @@ def test_what_is_packed_shows_its_content_and_not_its_name(tmp_path, name, conte
 
 def test_packed_files_in_packed_files_have_a_limit(tmp_path):
     content = TEXT
-    for _level in range(packed_contents.MOST_LEVELS + 1):
+    for _level in range(untrusted_archives.MOST_LEVELS + 1):
         content = gzip.compress(content)
     (tmp_path / "x.gz").write_bytes(content)
     with pytest.raises(DataError, match="more than 6 levels"):
@@ -304,7 +300,7 @@ def test_a_packed_file_that_can_not_be_read_does_not_leave(tmp_path):
 
 
 def test_a_secret_on_the_edge_of_two_parts_is_found_once_on_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed_contents, "PART", 1000)
+    monkeypatch.setattr(untrusted_archives, "PART", 1000)
     monkeypatch.setattr(secret_gate, "OVERLAP", 200)
     random.seed(3)
     for place in (980, 995, 1000, 1999, 2500):
@@ -400,7 +396,7 @@ def test_a_packed_file_is_searched_up_to_a_limit(tmp_path, monkeypatch, opener):
         stream.write(b"0" * 5000)
     scanner = secret_gate.SecretScanner({})
     assert scanner.search(tmp_path, [path]) == []
-    monkeypatch.setattr(packed_contents, "MOST_UNPACKED", 4999)
+    monkeypatch.setattr(untrusted_archives, "MOST_UNPACKED", 4999)
     with pytest.raises(DataError, match="too much to search"):
         scanner.search(tmp_path, [path])
 

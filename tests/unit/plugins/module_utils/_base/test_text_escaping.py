@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.text_escaping import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     csv_cell,
     csv_row,
     markdown_line,

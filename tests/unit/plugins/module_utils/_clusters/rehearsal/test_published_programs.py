@@ -20,10 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     binary_download,
     component_binaries,
-    component_selection,
     component_spec,
     existing_programs,
     go_build,
+    rehearsal_options,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
@@ -285,7 +285,7 @@ def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publ
 
 
 def test_the_published_programs_are_those_without_source_of_ours() -> None:
-    known = component_selection.load_all_components(COMPONENTS)
+    known = rehearsal_options.load_all_components(COMPONENTS)
     published = {name: one for name, one in known.items() if one.build.published}
     assert set(published) >= {"control-plane", "etcd", "kwok"}
     for one in published.values():

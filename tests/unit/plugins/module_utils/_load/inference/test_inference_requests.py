@@ -16,15 +16,15 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_search import CapacitySearch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import (
+    client_bottleneck,
+    raised_priority,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.capacity_search_schedule import (
     SearchSchedule,
     SearchSpec,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_process_resources import (
-    client_bottleneck,
-    raised_priority,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_report import (
     ClientReport,

@@ -14,10 +14,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import tar_headers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_archives
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_archives as unpacking
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import unpack_archive as unpacking
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.unpack_archive import unpack_archive
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import unpack_archive
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from tar_files import giant_header
@@ -183,7 +183,7 @@ def test_an_archive_with_a_giant_header_is_refused_before_it_is_read(kind: bytes
 
 
 def test_many_large_headers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tar_headers, "MOST_OF_ALL", 2**21)
+    monkeypatch.setattr(untrusted_archives, "MOST_OF_ALL", 2**21)
     one = giant_header(tarfile.GNUTYPE_LONGNAME, 2**19)[:-1024]
     with pytest.raises(DataError, match="headers of more than 2 MiB"):
         unpacked(one * 9 + bytes(1024))
