@@ -21,9 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.mlflow_export import MlflowServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from run_directory import RUN, World, write_run
 
 ROLES = Path(__file__).parents[2] / "roles"

@@ -19,9 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import read_run_directory
 from run_directory import World, write_run
 from scripted_server import ScriptedServer, reply

@@ -49,9 +49,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metric
     openshift_thanos_querier,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.write_report import write_report
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from playbook import play
 from run_directory import RUN, World, write_run
 

@@ -19,6 +19,7 @@ import gzip
 import itertools
 import lzma
 import posixpath
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from . import disk_reserve, formats
-from .errors import DataError
+from .errors import DataError, ProcessError
 
 #: Limits of the headers of one member, with its long name and extended headers, and of those of all members, in bytes.
 MOST_OF_MEMBER, MOST_OF_ALL = 2**20, 2**29
@@ -342,3 +343,18 @@ def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0)
     if total > MOST_BYTES:
         raise DataError(f"{name}: it would unpack to {total / 2**30:.0f} GiB, more than a run can have")
     disk_reserve.refuse_filling_disk(name, total, written, folder)
+
+
+def extract_program_from_archive(archive: Path, program: str, path: Path, url: str) -> None:
+    """Write a program of an archive to ``path``. url: where the archive is from. Raises ProcessError."""
+    try:
+        with tarfile.open(archive) as members:
+            matching = (member for member in members if member.isfile() and Path(member.name).name == program)
+            member = next(matching, None)
+            content = members.extractfile(member) if member else None
+            if content is None:
+                raise ProcessError(f"{url} does not contain {program}")
+            with open(path, "wb") as target:
+                shutil.copyfileobj(content, target)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ProcessError(f"{url} cannot be unpacked: {error}") from error

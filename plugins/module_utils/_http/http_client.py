@@ -324,3 +324,27 @@ def _write_chunk_to_file(stream: Any, chunk: bytes) -> None:
         stream.write(chunk)
     except OSError as error:
         raise ProcessError(f"{stream.name} cannot be written: {error.strerror}") from error
+
+
+#: Limits of a download that a user waits for, such as a program: seconds in all, and bytes.
+DOWNLOAD_TIME, MOST_DOWNLOADED = 3600.0, 4 << 30
+
+
+def download_url_to_file(
+    url: str, path: Path, timeout: float = HttpPolicy.timeout, total: float = DOWNLOAD_TIME
+) -> str:
+    """Write the content of ``url`` to ``path``; return its SHA-256 in hexadecimal.
+
+    Args:
+        url: The address.
+        path: The file.
+        timeout: Seconds without any data.
+        total: Seconds in all.
+
+    Raises:
+        ProcessError: It is not there, not complete, or too large.
+    """
+    try:
+        return HttpClient("download", policy=HttpPolicy(timeout, total, max_bytes=MOST_DOWNLOADED)).download(url, path)
+    except AccessError as error:
+        raise ProcessError(str(error)) from error

@@ -26,7 +26,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge 
     bisection_plan,
     past_run_data,
     repeat_until_decided,
-    schedule_log,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     FAILED,
@@ -38,8 +37,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     PointAttempt,
     ScheduleFinished,
     ScheduleState,
+    append_schedule_decision,
+    attempts_decided_in_session,
     choose_next_point,
     read_attempts,
+    read_schedule_lines,
+    seconds_spent_on_attempts,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, attempt_folder
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads
@@ -76,9 +79,7 @@ def last_session_schedule_state(run_dir: Path, stop_on_error: bool = False) -> S
 
 
 def _session_schedule_state(run_dir: Path, session: str, stop_on_error: bool) -> ScheduleState:
-    return ScheduleState(
-        read_attempts(run_dir), schedule_log.attempts_decided_in_session(run_dir, session), stop_on_error
-    )
+    return ScheduleState(read_attempts(run_dir), attempts_decided_in_session(run_dir, session), stop_on_error)
 
 
 def decide_next_attempt(
@@ -91,7 +92,7 @@ def decide_next_attempt(
     decision = choose_next_point(state, next_attempt_deciders(run_dir, run, words.repeat, words.bisect, words.kpis))
     if isinstance(decision, PlannedPoint) and decision.name not in {attempt.name for attempt in state.attempts}:
         create_attempt(run_dir, decision)
-    schedule_log.append_schedule_decision(run_dir, run, session, decision, words.given())
+    append_schedule_decision(run_dir, run, session, decision, words.given())
     return decision
 
 
@@ -289,7 +290,7 @@ def next_attempt_deciders(
     run_dir: Path, run: str, repeat: Mapping[str, Any], bisect: Mapping[str, Any], kpis: Sequence[Mapping[str, Any]]
 ) -> list[AttemptChooser]:
     """Return what decides once each point was measured. kpis: judged figures by all attempts, as in verdict/2."""
-    spent = schedule_log.seconds_spent_on_attempts(schedule_log.read_schedule_lines(run_dir), format_utc_timestamp())
+    spent = seconds_spent_on_attempts(read_schedule_lines(run_dir), format_utc_timestamp())
     repeated, bisected = repeat_until_decided.parse_repeat_keyword(repeat), bisection_plan.parse_bisect_keyword(bisect)
     if bisected:
 

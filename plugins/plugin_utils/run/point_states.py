@@ -16,7 +16,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     choose_next_point,
     repeat_until_decided,
-    schedule_log,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import (
     FAILED,
@@ -121,7 +120,7 @@ def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[Pla
     asked = choose_next_point.parse_points_to_redo(raw, points)
     unclear = inconclusive_points(run_dir) if choose_next_point.INCONCLUSIVE in asked else set()
     repeats = bool(
-        run_reader.last_schedule_keyword(schedule_log.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
+        run_reader.last_schedule_keyword(choose_next_point.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
     )
     return choose_next_point.attempts_demanded_by_redo(
         asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import program_downloads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_client
 
 from .. import providers
 from . import agent_config, cluster_metadata_store, install_config, installer_commands
@@ -69,12 +69,12 @@ def _download_program(
     say(f"downloading {url}")
     with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
         archive = Path(folder) / ARCHIVES[name]
-        actual_digest = program_downloads.download_url_to_file(url, archive)
+        actual_digest = http_client.download_url_to_file(url, archive)
         if actual_digest != digest:
             raise ProcessError(f"{url} has the SHA-256 {actual_digest}, expected {digest}: nothing was kept")
         cache.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
-        program_downloads.extract_program_from_archive(archive, name, part, url)
+        untrusted_archives.extract_program_from_archive(archive, name, part, url)
     part.chmod(0o755)
     part.replace(path)
     return str(path)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
-from ansible_collections.perfscale.seatrial.plugins.module_utils._http import program_downloads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 
 from .component_spec import PublishedBinaries, RehearsalComponent
@@ -78,7 +78,7 @@ def download_from_users_server(
     record: file of their checksums. Raises InputError, AccessError, ProcessError, OwnershipError.
     """
     _download_binaries(
-        component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, program_downloads.TOTAL
+        component, PublishedBinaries(template), wanted, record, say, HttpPolicy.timeout, http_client.DOWNLOAD_TIME
     )
     return "downloaded"
 
@@ -136,12 +136,12 @@ def _download_binaries(
         say(f"downloading {url}")
         archive = url.endswith(".tar.gz")
         file = path.with_name(f".{name}.tar.gz") if archive else path
-        checksum = program_downloads.download_url_to_file(url, file, patience, limit)
+        checksum = http_client.download_url_to_file(url, file, patience, limit)
         if checksum != expected:
             raise ProcessError(f"{url} has the checksum {checksum}, {sums} has {expected}: nothing was kept")
         _record_or_compare_checksum(record, url, checksum)
         if archive:
-            program_downloads.extract_program_from_archive(file, name, path, url)
+            untrusted_archives.extract_program_from_archive(file, name, path, url)
             file.unlink()
 
 

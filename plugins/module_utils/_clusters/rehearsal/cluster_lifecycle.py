@@ -29,7 +29,6 @@ from . import (
     existing_programs,
     instance_dir,
     instance_processes,
-    kubernetes_core_caches,
     node_images,
     process_launch_plan,
     registry_image_files,
@@ -348,7 +347,8 @@ def _remove(options: RehearsalOptions, marker: InstanceMarker | None, say: Say) 
         instance_processes.stop_instance_processes(instance.path, level, grace)
     groups = instance_dir.remove_control_groups(instance.path)
     _await_free(used, options.timeout)
-    kubernetes_core_caches.remove_discovery_cache(used)
+    if process_launch_plan.API_PORT in used:
+        instance_processes.remove_discovery_cache(used[process_launch_plan.API_PORT])
     if marker is not None:
         instance.remove()
     elif instance.path.is_dir():

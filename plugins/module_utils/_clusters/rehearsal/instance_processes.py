@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import http.client
 import os
 import random
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -314,3 +316,22 @@ def await_process_ready(name: str, ask_it: Callable[[], str], pid: int, log: Pat
             )
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
+
+
+def _cached_discoveries(server: str) -> list[Path]:
+    """Return the files in which modules of kubernetes.core keep what an API server serves, whoever runs them here."""
+    names = {server, f"{server}-{os.getuid()}", f"{server}-{os.environ.get('USERNAME')}"}
+    with contextlib.suppress(OSError):  # no terminal
+        names.add(f"{server}-{os.getlogin()}")
+    keys = (hashlib.sha256(name.encode()).hexdigest() for name in names)
+    return [Path(tempfile.gettempdir()) / f"k8srcp-{key}.json" for key in keys]
+
+
+def remove_discovery_cache(port: int) -> None:
+    """Remove what modules of kubernetes.core have kept of the API server at a port of this machine.
+
+    Each instance has another port, so nothing else would remove it.
+    """
+    for path in _cached_discoveries(f"https://{LOOPBACK}:{port}"):
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import failure_actions, failure_ledger, failure_targets, network_cut
+from . import failure_actions, failure_ledger, failure_targets, real_node_failures
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
 from .failure_schedule import (
     API_AWAY,
@@ -219,7 +219,7 @@ class FailureInjector:
                 continue
             try:
                 self._inject_into(failure, target, hit, intended)
-            except network_cut.PodEnded as error:
+            except real_node_failures.PodEnded as error:
                 self._skip(failure, str(error))
                 self._undo((failure.number, target))
                 continue

@@ -33,18 +33,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_tran
 from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_polling, several_clients
-from .capacity_search_schedule import SearchSchedule, SearchSpec, has_kept
-from .client_report import ClientReport, join_reports
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
-from .load_requests import LoadRequests
+from .load_requests import FILE, SCHEMA, LoadRequests, PastRequests, open_request_log, synced
 from .probe_servers import ServerProbe, choose_models
 from .request_bodies import PromptTexts, RequestBodies
 from .request_connection import InferenceServer
 from .request_engine import RequestEngine
-from .request_log import FILE, SCHEMA, PastRequests, open_request_log, synced
-from .request_schedule import RequestSchedule
-from .several_clients import SendReport, SeveralClients
+from .several_clients import ClientReport, SendReport, SeveralClients, join_reports
+from .when_requests_are_due import RequestSchedule, SearchSchedule, SearchSpec, has_kept
 
 #: Seconds from the decision to start to the first due time, for each client.
 _START_LEAD = 0.1

@@ -14,8 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .event_stream import EventStream, HttpAnswer
-from .learned_chunk import LearnedChunk
-from .streamed_response import StreamedResponse, decode_json, error_text
+from .streamed_response import LearnedChunk, StreamedResponse, decode_json, error_text
 
 SUCCEEDED, FAILED, REFUSED, LOST = "succeeded", "failed", "refused", "lost"
 #: Statuses of servers that are overloaded: the same request may succeed later.

@@ -17,12 +17,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 
 from ..plan.arrival_times import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
 from ..plan.random_draws import draw_number_for_workload
-from .capacity_search_schedule import LIMITS, SearchSpec
 from .replica_polling import ReplicaPollingSpec
 from .request_bodies import CHAT, COMPLETIONS, WORDS
 from .request_connection import split_url
 from .request_engine import EngineLimits
 from .tokenizer import TextTokenizer, WordCosts
+from .when_requests_are_due import LIMITS, SearchSpec
 
 #: Most tokens of a prompt or an answer, most streams, and most clients.
 _MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64

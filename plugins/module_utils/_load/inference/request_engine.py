@@ -33,8 +33,8 @@ from .request_connection import (
     InferenceServer,
     RequestConnection,
 )
-from .request_schedule import RequestSchedule
 from .token_receiver import PRECISE, ConnectionEvents, parse_aside, put_tokens_aside
+from .when_requests_are_due import RequestSchedule
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
 _LONGEST_WAIT = 0.2

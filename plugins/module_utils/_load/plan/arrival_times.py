@@ -4,7 +4,8 @@
 """Arrival times: offsets in seconds after the start of the load, all computed beforehand or replayed from a trace.
 
 Drawn offsets are rounded to the microsecond, which hides the last bit of logarithms, which differs between C
-libraries.
+libraries. A trace is a CSV file with a column ``offset`` (seconds), and perhaps ``template`` (without a header, the
+first column is used), or JSON lines, each a number or an object with these keys. Other columns and keys are ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +16,81 @@ from dataclasses import dataclass, field
 from math import ceil, isfinite, sqrt
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
-from .arrival_trace import read_arrival_trace
 from .random_draws import GENERATOR, SeededRandom, exponential_variate, gamma_variate, normal_in_unit_interval
+
+
+@dataclass(frozen=True)
+class TraceArrival:
+    """One arrival: seconds after the start, and the name of its template if the trace has one."""
+
+    offset: float
+    template: str = ""
+
+
+def read_arrival_trace(text: str, where: str) -> list[TraceArrival]:
+    """Return the arrivals of a trace by time. Raises InputError naming ``where`` and the line."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise InputError(f"{where}: it contains no arrivals")
+    rows = _parse_json_trace(lines, where) if lines[0][1].startswith("{") else _parse_csv_trace(lines, where)
+    # Stable: arrivals at the same time keep their order.
+    return sorted(rows, key=lambda row: row.offset)
+
+
+def _parse_json_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+    rows = []
+    for number, line in lines:
+        try:
+            entry = parse_json(line)
+        except ValueError as error:
+            raise InputError(f"{where}, line {number}: not JSON: {error}") from error
+        if not isinstance(entry, dict):
+            entry = {"offset": entry}
+        if "offset" not in entry:
+            raise InputError(f"{where}, line {number}: it has no offset{suggest_similar_name('offset', entry)}")
+        rows.append(_parse_trace_arrival(entry["offset"], entry.get("template"), where, number))
+    return rows
+
+
+def _parse_csv_trace(lines: list[tuple[int, str]], where: str) -> list[TraceArrival]:
+    import csv
+
+    cells = list(csv.reader(line for _number, line in lines))
+    head = [cell.strip() for cell in cells[0]]
+    at, named = 0, None
+    if not _is_number(head[0]):
+        if "offset" not in head:
+            raise InputError(
+                f"{where}, line {lines[0][0]}: no column has the name offset{suggest_similar_name('offset', head)}"
+            )
+        at, named = head.index("offset"), head.index("template") if "template" in head else None
+        cells, lines = cells[1:], lines[1:]
+    rows = []
+    for (number, _line), row in zip(lines, cells, strict=True):
+        if len(row) <= max(at, named or 0):
+            raise InputError(f"{where}, line {number}: it has {len(row)} columns only")
+        rows.append(_parse_trace_arrival(row[at], row[named] if named is not None else "", where, number))
+    return rows
+
+
+def _parse_trace_arrival(offset: Any, template: Any, where: str, number: int) -> TraceArrival:
+    if isinstance(offset, bool) or not _is_number(offset) or not isfinite(float(offset)) or float(offset) < 0:
+        raise InputError(f"{where}, line {number}: offset '{offset}' is not a number of seconds, 0 or more")
+    return TraceArrival(float(offset), str(template or "").strip())
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
 
 CONSTANT, CLOSED = "constant", "closed"
 #: Most workloads of a load, seconds of a time, and workloads per second: no list is made of more.
@@ -76,7 +148,9 @@ def arrivals_from_options(params: dict[str, Any], count: int, seed: int | None) 
     for key in asked:
         if key not in TYPE_KEYS[kind]:
             wrong = suggest_similar_name(key, TYPE_KEYS[kind])
-            raise InputError(f"arrival type '{kind}' takes {_join_words_with_and(TYPE_KEYS[kind])}, not '{key}'{wrong}")
+            raise InputError(
+                f"arrival type '{kind}' takes {formats.join_with_and(TYPE_KEYS[kind])}, not '{key}'{wrong}"
+            )
     _refuse_too_many(count)
     if kind == CLOSED:
         return ArrivalTimes({"type": CLOSED, **_closed_loop_details(asked)}, [None] * count)
@@ -324,7 +398,3 @@ def _check_number_parameter(
             wanted = f"more than {bound:g}" if word == "exceeded" else f"{bound:g} {word}"
             raise InputError(f"arrival type '{kind}': {key} is {value}, it must be {wanted}")
     return number
-
-
-def _join_words_with_and(words: tuple[str, ...]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

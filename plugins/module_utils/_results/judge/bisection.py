@@ -24,7 +24,7 @@ from ..statistics import comparison_scale, group_comparison_intervals
 from ..statistics.group_comparison_intervals import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step_and_next_value
 from ..statistics.readings_from_p_values import INCONCLUSIVE, PASS
-from . import schedule_log
+from . import choose_next_point
 from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, values_usable_in_bisection
 from .choose_next_point import (
     FAILED,
@@ -72,7 +72,7 @@ def make_next_value_chooser(
     Args:
         plan: What the keyword ``bisect`` asks for.
         figure: Returns the figure of an attempt.
-        spent: Seconds, from schedule_log.spent().
+        spent: Seconds, from choose_next_point.spent().
         note: Takes the state of the bisection, as in schema bisection/1 without the run.
     """
 
@@ -98,7 +98,7 @@ def make_next_value_chooser(
             )
         )
         point = points[following.index]
-        left = schedule_log.remaining_budget_seconds(plan.budget, spent)
+        left = choose_next_point.remaining_budget_seconds(plan.budget, spent)
         return PlannedPoint(point, state.fresh_attempt(point), why, remaining_budget=left)
 
     return choose
@@ -159,7 +159,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
     Args:
         plan: What the keyword ``bisect`` asks for.
         measured: The runs, in the order in which they were made.
-        spent: Seconds, from schedule_log.spent().
+        spent: Seconds, from choose_next_point.spent().
     """
     stop = _limit_reached_text(plan, len(measured), spent)
     usable, of_usable, usable_runs = values_usable_in_bisection(plan, measured)

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
-from . import repeat_until_decided, schedule_log
+from . import choose_next_point, repeat_until_decided
 
 KEYWORD = "bisect"
 KEYS = ("over", "values", "kpi", "least", "max", "budget")
@@ -68,7 +68,7 @@ def parse_bisect_keyword(raw: object) -> BisectionPlan | None:
         _parse_step_probability(raw.get("least", LEAST)),
         repeat_until_decided.parse_number_of_runs(raw, KEYWORD, "max", MOST),
     )
-    budget = schedule_log.parse_budget(raw.get("budget"), KEYWORD)
+    budget = choose_next_point.parse_budget(raw.get("budget"), KEYWORD)
     return BisectionPlan(str(raw["over"]), tuple(values), str(raw["kpi"]), least, most, budget)
 
 

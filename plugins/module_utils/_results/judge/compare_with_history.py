@@ -15,13 +15,12 @@ from itertools import pairwise
 from math import comb, exp, inf, isfinite, nan, sqrt
 from typing import Any
 
-from ..statistics import change_points, comparison_scale, group_comparison_intervals, noise_between_runs, student_t
-from ..statistics.change_points import ChangePoint
+from ..statistics import comparison_scale, group_comparison_intervals, noise_between_runs, student_t, time_dependence
 from ..statistics.group_comparison_intervals import GroupDifference
 from ..statistics.noise_between_runs import Shift
 from ..statistics.readings_from_p_values import FigureEvidence
 from ..statistics.shift_posterior import FigureRuns
-from ..statistics.time_dependence import TimeDependence
+from ..statistics.time_dependence import ChangePoint, TimeDependence
 from .history_settings import HistorySettings
 from .past_run_data import KpiSeries, RunValue
 
@@ -246,7 +245,7 @@ def _finding_with_interval(finding: HistoryFinding, difference: float, low: floa
 
 
 def _detect_change_points(runs: Sequence[RunValue], settings: HistorySettings, level: float) -> list[ChangePoint]:
-    return change_points.change_points(
+    return time_dependence.change_points(
         _run_values(runs), level=level, minimum_segment=settings.minimum_segment, seed=settings.seed
     )
 

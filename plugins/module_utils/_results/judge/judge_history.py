@@ -31,7 +31,7 @@ from ..statistics.readings_from_p_values import (
     WITHIN,
     FigureReading,
 )
-from . import acknowledged_regressions, compare_with_history
+from . import compare_with_history, history_settings
 from .compare_with_history import HistoryFinding, KpiRunSegments
 from .history_settings import CORRECTIONS, HistorySettings
 from .past_run_data import KpiSeries, RunValue
@@ -139,10 +139,8 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
 
     Raises ValueError for a level, power or minimum_segment out of range.
     """
-    today = acknowledged_regressions.today_utc()
-    suite = [
-        acknowledged_regressions.regroup_since_acknowledged(series, settings.acknowledged, today) for series in suite
-    ]
+    today = history_settings.today_utc()
+    suite = [history_settings.regroup_since_acknowledged(series, settings.acknowledged, today) for series in suite]
     count = max(1, sum(_is_judged(series) for series in suite))
     segments = [compare_with_history.split_at_change_points(series, settings, count) for series in suite]
     dependence = time_dependence.estimate_suite_dependence([of_kpi.on_scale() for of_kpi in segments])
@@ -171,7 +169,7 @@ def _acknowledged(
     The last run decides, whatever the group of the new runs shows: a further step inside it looks like noise.
     """
     series = reading.series
-    known = acknowledged_regressions.find_acknowledgement(series, settings.acknowledged, today)
+    known = history_settings.find_acknowledgement(series, settings.acknowledged, today)
     if known is None:
         return reading
     since = known.known_runs(series)

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 from ..statistics.readings_from_p_values import LEAST_HISTORY, NO_HISTORY
-from . import schedule_log
+from . import choose_next_point
 from .choose_next_point import (
     FAILED,
     PLANNED,
@@ -92,7 +92,7 @@ def parse_repeat_keyword(raw: object) -> RepetitionPlan | None:
     most, least = parse_number_of_runs(raw, KEYWORD, "max", MOST), parse_number_of_runs(raw, KEYWORD, "least", LEAST)
     if least > most:
         raise InputError(f"{KEYWORD}: least {least} is more than max {most}")
-    return RepetitionPlan(most, schedule_log.parse_budget(raw.get("budget"), KEYWORD), least)
+    return RepetitionPlan(most, choose_next_point.parse_budget(raw.get("budget"), KEYWORD), least)
 
 
 def check_keys_of_keyword(raw: Mapping[str, Any], keyword: str, keys: Sequence[str]) -> None:
@@ -119,7 +119,7 @@ def create_attempt_chooser(plan: RepetitionPlan, kpis: Sequence[Kpi], spent: flo
     Args:
         plan: What the keyword ``repeat`` asks for.
         kpis: Judged figures by all attempts, as in verdict/2.
-        spent: Seconds, from schedule_log.spent().
+        spent: Seconds, from choose_next_point.spent().
     """
 
     def choose(state: ScheduleState) -> PlannedPoint | ScheduleFinished:
@@ -128,7 +128,7 @@ def create_attempt_chooser(plan: RepetitionPlan, kpis: Sequence[Kpi], spent: flo
         if isinstance(following, ScheduleFinished):
             return replace(following, readings=lines)
         return replace(
-            following, readings=lines, remaining_budget=schedule_log.remaining_budget_seconds(plan.budget, spent)
+            following, readings=lines, remaining_budget=choose_next_point.remaining_budget_seconds(plan.budget, spent)
         )
 
     return choose

@@ -29,7 +29,6 @@ from . import (
     knee_and_capacity_functions,
     kpi_definitions,
     latency_attribution,
-    multikueue_functions,
     placement_functions,
     request_functions,
     scheduler_functions,
@@ -61,7 +60,7 @@ from .read_point_data import read_point_data
 #: Files whose import registers their KPI functions in FUNCTIONS.
 REGISTERED = (
     knee_and_capacity_functions,
-    multikueue_functions,
+    failure_functions,
     failure_functions,
     fairness_functions,
     gang_functions,

@@ -26,12 +26,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from . import existing_olm_objects, operator_objects, readiness_checks
+from . import existing_olm_objects, operator_objects
 from .catalog_offer import CatalogOffer, choose_offer, example_from_csv
 from .existing_olm_objects import ExistingSubscription
-from .operator_objects import OperatorObjectWriter, Say
+from .operator_objects import (
+    OperatorObjectWriter,
+    Say,
+    contains_all_fields,
+    is_expected_object,
+    is_object_ready,
+    why_not_ready,
+)
 from .operator_specs import OperandSpec, OperatorSpec, append_items
-from .readiness_checks import contains_all_fields, is_expected_object, is_object_ready, why_not_ready
 
 
 def ensure_operand_ready(
@@ -92,7 +98,7 @@ def first_object_not_ready(cache: WatchCache, operator: OperatorSpec) -> str:
             return f"{each.kind} {', '.join(missing)} to exist"
         if each.ready.metrics:
             for item in matching:
-                if lack := readiness_checks.metrics_missing_in_pod(cache.client, item, each.ready):
+                if lack := operator_objects.metrics_missing_in_pod(cache.client, item, each.ready):
                     return f"{format_object_title(item)} to serve metrics{lack}"
         bad = [item for item in matching if not is_object_ready(item, each.ready)]
         if bad:

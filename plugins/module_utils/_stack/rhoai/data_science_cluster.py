@@ -31,8 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch imp
 from ..olm import installation_diagnosis
 from ..olm.deletable_operators import CRD
 from ..olm.delete_and_await import DeletionResult, delete_objects_and_wait
-from ..olm.operator_objects import V1ALPHA1, is_created_by_run
-from ..olm.readiness_checks import available_pods, contains_all_fields
+from ..olm.operator_objects import V1ALPHA1, available_pods, contains_all_fields, is_created_by_run
 from . import component_states
 
 DSC_NAME = "datascienceclusters.datasciencecluster.opendatahub.io"

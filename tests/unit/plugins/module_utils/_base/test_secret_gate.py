@@ -21,9 +21,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_directory import World, write_run

@@ -15,11 +15,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acqu
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import terminate_lease_assignments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_client import QuadsClient
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.wait_for_leased_machines import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_module_actions import (
     MachineStates,
     MachineWait,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSpec
 from quads_simulator.core import Simulator
 from quads_simulator.lab import Config
 from quads_simulator.virtual import Fault, Wire, client

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point, schedule_log
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import point_attempts
 
 POINTS = {f"{number:03d}": {"count": number} for number in range(1, 4)}
@@ -64,7 +64,7 @@ def test_decisions_are_lines_of_one_session(tmp_path: Path) -> None:
     assert point_attempts.failures_of_points(tmp_path) == [
         "point 001: no reason was recorded (in an earlier session; -e redo=failed measures it again)"
     ]
-    kinds = [(line["type"], line.get("point")) for line in schedule_log.read_schedule_lines(tmp_path)]
+    kinds = [(line["type"], line.get("point")) for line in choose_next_point.read_schedule_lines(tmp_path)]
     assert kinds == [("session", None), ("decided", "001"), ("finished", None), ("session", None), ("decided", "002")]
 
 
@@ -177,7 +177,7 @@ def check(run_dir: Path) -> None:
         numbers = [one.attempt for one in found if one.of == name]
         assert numbers == list(range(1, len(numbers) + 1))
     decided: list[Counter[str]] = []
-    for line in schedule_log.read_schedule_lines(run_dir):
+    for line in choose_next_point.read_schedule_lines(run_dir):
         if line["type"] == "session":
             decided.append(Counter())
         elif line["type"] == "decided":
@@ -189,7 +189,11 @@ def check(run_dir: Path) -> None:
 def test_a_torn_line_of_the_schedule_is_cut(tmp_path: Path) -> None:
     begin(tmp_path)
     point_attempts.next_attempt_module_result(tmp_path, False)
-    with (tmp_path / schedule_log.FILE).open("a") as stream:
+    with (tmp_path / choose_next_point.FILE).open("a") as stream:
         stream.write('{"type":"deci')
     assert point_attempts.next_attempt_module_result(tmp_path, False)["point"] == "002"
-    assert [line["type"] for line in schedule_log.read_schedule_lines(tmp_path)] == ["session", "decided", "decided"]
+    assert [line["type"] for line in choose_next_point.read_schedule_lines(tmp_path)] == [
+        "session",
+        "decided",
+        "decided",
+    ]

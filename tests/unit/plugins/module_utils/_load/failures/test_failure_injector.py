@@ -35,7 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
     failure_ledger,
     failure_schedule,
     failure_targets,
-    network_cut,
+    real_node_failures,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import FailureInjector
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
@@ -465,9 +465,9 @@ def pods_of_workload(cluster: NodeServer, names: str) -> None:
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
-    monkeypatch.setattr(network_cut, "read_cluster_folder", lambda _server: {"instance": "none"})
-    monkeypatch.setattr(network_cut, "inject_network_cut", lambda _row: None)
-    monkeypatch.setattr(network_cut, "undo_network_cut", lambda _server, _row: True)
+    monkeypatch.setattr(real_node_failures, "read_cluster_folder", lambda _server: {"instance": "none"})
+    monkeypatch.setattr(real_node_failures, "inject_network_cut", lambda _row: None)
+    monkeypatch.setattr(real_node_failures, "undo_network_cut", lambda _server, _row: True)
 
 
 @pytest.mark.usefixtures("cuts")
@@ -501,9 +501,9 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
     cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def inject(_row: Any) -> None:
-        raise network_cut.PodEnded("pod p has ended")
+        raise real_node_failures.PodEnded("pod p has ended")
 
-    monkeypatch.setattr(network_cut, "inject_network_cut", inject)
+    monkeypatch.setattr(real_node_failures, "inject_network_cut", inject)
     pods_of_workload(cluster, "pq")
     found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
     found.open()

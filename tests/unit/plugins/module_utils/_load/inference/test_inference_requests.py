@@ -22,14 +22,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_gene
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.capacity_search_schedule import (
-    SearchSchedule,
-    SearchSpec,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.client_report import (
-    ClientReport,
-    join_reports,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import InferenceLoad
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
@@ -38,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     SPEC,
     InferenceSpec,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.load_requests import PastRequests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
     PromptTexts,
@@ -51,11 +44,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     EngineLimits,
     RequestEngine,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_log import PastRequests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.several_clients import (
+    ClientReport,
+    join_reports,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import (
     StreamedResponse,
     error_text,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.when_requests_are_due import (
+    RequestSchedule,
+    SearchSchedule,
+    SearchSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import ClientPart
 from hypothesis import given

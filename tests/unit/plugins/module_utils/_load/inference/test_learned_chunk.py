@@ -16,7 +16,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
     InferenceRequest,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.learned_chunk import LearnedChunk
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_connection import (
     InferenceServer,
 )
@@ -24,7 +23,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     EngineLimits,
     RequestEngine,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import RequestSchedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import LearnedChunk
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.when_requests_are_due import (
+    RequestSchedule,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
-    acknowledged_regressions,
-    history_settings,
-    overall_verdict,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings, overall_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_history import (
     HistoryReading,
     judge_history,
@@ -70,7 +66,7 @@ def test_later_nights_are_covered_from_the_first_one_on(nights: int, last: float
 def test_it_ends_by_itself() -> None:
     new = noisy(2, 130, 3)
     assert judged(new, until="2020-01-31").result == "regression"
-    (known,) = acknowledged_regressions.parse_acknowledgements([{**ENTRY, "until": date(2026, 12, 31)}])
+    (known,) = history_settings.parse_acknowledgements([{**ENTRY, "until": date(2026, 12, 31)}])
     assert known.applies(series(OLD, new), date(2026, 12, 31))
     assert not known.applies(series(OLD, new), date(2027, 1, 1))
 
@@ -98,7 +94,7 @@ def test_anything_else_is_refused(given: Any, words: str) -> None:
 
 
 def test_a_figure_that_does_not_exist_is_refused() -> None:
-    known = acknowledged_regressions.parse_acknowledgements([{**ENTRY, "kpi": "makspan"}])
+    known = history_settings.parse_acknowledgements([{**ENTRY, "kpi": "makspan"}])
     definition = {"name": "makespan", "kind": "quantiles", "quantiles": []}
     with pytest.raises(InputError, match=r"results_acknowledged: KPI 'makspan' is not defined"):
         history_settings.check_named_kpis_are_defined((), None, [definition], known)

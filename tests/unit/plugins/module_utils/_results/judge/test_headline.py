@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline, run_warnings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline, judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
     load_definitions_of_run,
     write_kpis,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from run_directory import World, write_run
 
@@ -247,14 +245,14 @@ def ledger(folder, name="ledger.jsonl", **machine_):
 )
 @pytest.mark.parametrize("name", ["ledger.jsonl", "requests.jsonl"])
 def test_a_busy_machine_is_a_warning(tmp_path, name, found, expected):
-    given = run_warnings.busy_machine_warning([ledger(tmp_path / "000", name, **found)])
+    given = judge_run.busy_machine_warning([ledger(tmp_path / "000", name, **found)])
     assert len(given) == len(expected) and all(words in one for words, one in zip(expected, given, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "torn", '{"type": "end", "at": 1, "reason": "done"}\n', "[1]\n"])
 def test_a_ledger_that_says_nothing_of_the_machine_is_no_warning(tmp_path, text):
     (tmp_path / "ledger.jsonl").write_text(text, encoding="utf-8")
-    assert run_warnings.busy_machine_warning([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []
+    assert judge_run.busy_machine_warning([Point("000", tmp_path), Point("001", tmp_path / "nowhere")]) == []
 
 
 def test_a_figure_that_is_not_told_from_none_is_shown_as_its_upper_bound() -> None:

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, run_warnings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session
 from run_directory import World, write_run
@@ -36,7 +34,7 @@ def test_each_point_with_missing_files_has_a_sentence_with_the_reasons(tmp_path:
     points = [point(tmp_path, "001", CUT), point(tmp_path, "002", NONE), point(tmp_path, "003", None)]
     points += [point(tmp_path, "004", {**CUT, **FAILED, "left_out": 1, "left_out_users": 1, "limit": "x"})]
     points.append(Point("005", tmp_path / "nothing", {"status": "passed"}))
-    assert run_warnings.missing_user_files_warnings(points) == [
+    assert judge_run.missing_user_files_warnings(points) == [
         "Files of users are missing at test point 001: 5 files of 2 users exceeded the limit "
         "(users_files_limit_bytes).",
         "Files of users are missing at test point 004: 1 file of 1 user exceeded the limit (x); 1 user could not send "
@@ -51,7 +49,7 @@ def test_a_machine_whose_figures_are_no_numbers_is_not_called_busy(tmp_path: Pat
     ledger = tmp_path / "ledger.jsonl"
     for machine, said in ((busy, True), ({**busy, "load": 0.1, name: odd}, False)):
         ledger.write_text(json.dumps({"type": "end", "machine": machine}) + "\n")
-        assert bool(run_warnings.busy_machine_warning([Point("001", tmp_path)])) is said
+        assert bool(judge_run.busy_machine_warning([Point("001", tmp_path)])) is said
 
 
 def test_the_last_lines_of_the_run_have_the_sentence(tmp_path: Path) -> None:

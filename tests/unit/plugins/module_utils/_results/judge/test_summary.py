@@ -12,9 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
     write_verdict,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run, run_warnings
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 
@@ -31,7 +31,7 @@ def test_each_reason_is_one_sentence_with_its_points(tmp_path: Path) -> None:
     points = [point(tmp_path, "001", WHY, WHY), point(tmp_path, "002", ""), point(tmp_path, "003", WHY, "x")]
     points.append(point(tmp_path, "004"))
     asked = "Whether the processes of a training worked together, or each on all data, was not checked at test point"
-    assert run_warnings.unchecked_trainings_warnings(points) == [
+    assert judge_run.unchecked_trainings_warnings(points) == [
         f"{asked} 001, test point 003: {WHY}.",
         f"{asked} 003: x.",
     ]

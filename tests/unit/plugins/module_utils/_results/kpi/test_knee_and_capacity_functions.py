@@ -17,9 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.kn
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from hypothesis import given
 from hypothesis import strategies as st
 from run_directory import World, write_point

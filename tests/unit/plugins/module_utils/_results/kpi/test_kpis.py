@@ -25,9 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from run_directory import REAL, RUN, World, write_point, write_run
 from split_point import WrongClock, split
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.multikueue_functions import find_moves
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.failure_functions import find_moves
 
 LOSS, SECOND_LOSS = (10.0, 10.2), (200.0, 200.1)
 

@@ -20,9 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
     recorded_labels,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
 from hypothesis import given

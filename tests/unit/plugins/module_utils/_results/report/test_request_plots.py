@@ -8,7 +8,7 @@ import csv
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import point_data, read_point_data
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import draw_run_plots
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import request_timeline
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from request_files import RUN, request, write_requests
 
@@ -23,7 +23,7 @@ def drawn(tmp_path_factory):
     write_requests(folder, records, offsets, STEPS)
     (folder / "settings.yml").write_text("serving_slo: {ttft: 0.2}\n")
     run = run_reader.read_run_directory(folder.parents[1])
-    table = request_timeline.build_timeline_of_requests(folder, RUN, "001")
+    table = write_timeline.build_timeline_of_requests(folder, RUN, "001")
     data = point_data.PointData(table, read_point_data.extras_for_plots(run, run.points[0], table, []))
     plots = {
         name: draw_run_plots.draw_point_plot(data, name, folder / name)

@@ -14,9 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.runai import runai_export, scale_test_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import (
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import create_empty_column
 from hypothesis import given

@@ -6,7 +6,9 @@ import math
 
 import numpy
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.change_points import change_points
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.statistics.time_dependence import (
+    change_points,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistics_strategies import SERIES

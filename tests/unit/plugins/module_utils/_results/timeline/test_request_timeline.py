@@ -7,10 +7,7 @@ from math import isnan
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import run_checks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
-    request_timeline,
-    write_timeline,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 from request_files import RUN, START, request, write_requests
@@ -20,7 +17,7 @@ BUSY = {"outcome": "refused", "status": 429, "headers": None, "first_token": Non
 
 
 def built(tmp_path, records, offsets):
-    return request_timeline.build_timeline_of_requests(write_requests(tmp_path / "001", records, offsets), RUN, "001")
+    return write_timeline.build_timeline_of_requests(write_requests(tmp_path / "001", records, offsets), RUN, "001")
 
 
 def test_every_planned_request_has_a_row_with_its_outcome(tmp_path):
@@ -36,9 +33,7 @@ def test_every_planned_request_has_a_row_with_its_outcome(tmp_path):
 def test_the_stages_of_a_simulated_server_are_simulated(tmp_path):
     folder = write_requests(tmp_path / "001", [request(0, 0)], [0], simulated=False)
     assert all(stage["simulated"] for stage in built(tmp_path / "x", [request(0, 0)], [0]).stages)
-    assert not any(
-        stage["simulated"] for stage in request_timeline.build_timeline_of_requests(folder, RUN, "001").stages
-    )
+    assert not any(stage["simulated"] for stage in write_timeline.build_timeline_of_requests(folder, RUN, "001").stages)
 
 
 def test_the_timeline_is_written_and_read_like_any_other(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     delete_and_await,
     installation_diagnosis,
-    readiness_checks,
+    operator_objects,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import (
     ExpectedObjects,
@@ -83,11 +83,11 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
         "kind": "X",
         "status": {"state": "ready", "conditions": [{"type": "Ready", "status": "False", "reason": "Why"}]},
     }
-    assert readiness_checks.is_object_ready(one, ReadyCondition(field="status.state", equals="ready"))
-    assert not readiness_checks.is_object_ready(one, ReadyCondition(condition="Ready"))
-    assert readiness_checks.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
+    assert operator_objects.is_object_ready(one, ReadyCondition(field="status.state", equals="ready"))
+    assert not operator_objects.is_object_ready(one, ReadyCondition(condition="Ready"))
+    assert operator_objects.why_not_ready(one, ReadyCondition(condition="Ready")) == " (Ready=False: Why)"
     assert (
-        readiness_checks.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
+        operator_objects.why_not_ready(one, ReadyCondition(field="status.phase", equals="up"))
         == " (status.phase is not set, not up)"
     )
 
@@ -104,13 +104,13 @@ def test_an_operand_is_ready_by_condition_or_field() -> None:
     ],
 )
 def test_pods_are_available_when_their_controller_has_seen_the_newest_spec(item: dict[str, Any], up: bool) -> None:
-    assert readiness_checks.is_object_ready(item, ReadyCondition(available=True)) == up
+    assert operator_objects.is_object_ready(item, ReadyCondition(available=True)) == up
 
 
 def test_a_field_without_a_value_to_equal_must_be_set_and_not_0() -> None:
     field = ReadyCondition(field='status.allocatable["nvidia.com/gpu"]')
     for value, up in (("8", True), ("0", False), (None, False)):
-        assert readiness_checks.is_object_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
+        assert operator_objects.is_object_ready({"status": {"allocatable": {"nvidia.com/gpu": value}}}, field) == up
 
 
 def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
@@ -123,7 +123,7 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
         ({"labels": {"x": "2"}}, False),
     ):
         assert (
-            readiness_checks.is_expected_object(
+            operator_objects.is_expected_object(
                 item, ExpectedObjects("v1", "Pod", ReadyCondition(available=True), **more)
             )
             == meant
@@ -131,7 +131,7 @@ def test_expected_objects_are_chosen_by_namespace_names_and_labels() -> None:
 
 
 def test_defaults_of_a_server_are_not_a_difference() -> None:
-    assert readiness_checks.contains_all_fields({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
-    assert not readiness_checks.contains_all_fields({"a": 1}, {"b": {"c": 2}})
-    assert not readiness_checks.contains_all_fields({"l": [1, 2]}, {"l": [1]})
-    assert readiness_checks.contains_all_fields(None, {})
+    assert operator_objects.contains_all_fields({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2}})
+    assert not operator_objects.contains_all_fields({"a": 1}, {"b": {"c": 2}})
+    assert not operator_objects.contains_all_fields({"l": [1, 2]}, {"l": [1]})
+    assert operator_objects.contains_all_fields(None, {})

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_specs, readiness_checks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_objects, operator_specs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm.operator_specs import ReadyCondition
 from scripted_server import Asked, ScriptedServer, reply, status_object
 
@@ -34,7 +34,7 @@ def asked_of(tmp_path: Path, answer: Any, one: dict[str, Any]) -> tuple[str, lis
     with ScriptedServer(lambda _asked: answer) as server:
         config = server.kubeconfig(tmp_path / "config")
         with Client.from_kubeconfig(config) as client:
-            lack = readiness_checks.metrics_missing_in_pod(client, one, READY)
+            lack = operator_objects.metrics_missing_in_pod(client, one, READY)
         asked: list[Asked] = server.asked
         return lack, [each.path for each in asked]
 
@@ -47,7 +47,7 @@ def test_a_metric_without_a_sample_is_missing(tmp_path: Path) -> None:
 
 def test_a_pod_that_serves_all_metrics_lacks_nothing(tmp_path: Path) -> None:
     assert asked_of(tmp_path, reply(200, (SERVED + MORE).encode()), pod())[0] == ""
-    assert readiness_checks.names_of_exposed_metrics(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
+    assert operator_objects.names_of_exposed_metrics(SERVED + MORE) == {*READY.metrics, "DCGM_EXPORTERS"}
 
 
 def test_an_exporter_that_does_not_answer_is_named_with_the_reason(tmp_path: Path) -> None:
