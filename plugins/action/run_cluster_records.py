@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run, identify_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
@@ -28,7 +28,7 @@ class ActionModule(SeatrialAction):
         "say": {"type": "list", "elements": "str", "default": []},
         **dict.fromkeys(("store", "named"), {"type": "str", "default": ""}),
         **dict.fromkeys(("show", "regain"), {"type": "bool", "default": False}),
-        **identify_clusters.OPTIONS,
+        **clusters_of_run.OPTIONS,
         **ansible_module.STEP,
     }
 
@@ -47,7 +47,7 @@ class ActionModule(SeatrialAction):
             clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
         if arguments["identify"]:
             display, check_mode = Display().display, bool(self._task.check_mode)
-            clusters, changed = identify_clusters.record_cluster_identities(arguments, display, check_mode)
+            clusters, changed = clusters_of_run.record_cluster_identities(arguments, display, check_mode)
         distinct = clusters_of_run.distinct_clusters_with_hosts(clusters)
         identified = [entry for entry in distinct if entry["record"].get("version")]
         lines = [format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]

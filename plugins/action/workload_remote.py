@@ -14,7 +14,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds

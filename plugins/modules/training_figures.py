@@ -129,7 +129,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    steps_and_checkpoints,
     training_log,
     training_rows,
 )
@@ -175,7 +174,7 @@ def main() -> None:
                 params["simulated"],
                 params["real_nodes"],
                 settings,
-                steps_and_checkpoints.ProgressFormat.of(params["progress"]),
+                training_rows.ProgressFormat.of(params["progress"]),
             )
         text = training_rows.format_summary_sentence(rows)
         if rows:

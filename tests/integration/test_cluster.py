@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import identify_clusters
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import PROGRAM, ROOT, Done, environment
@@ -175,7 +175,7 @@ def test_a_kept_cluster_stays_until_somebody_says_that_it_is_not_kept(lab: Lab) 
     hours = (moment(record["expires"]) - moment(record["taken"])) / 3600
     assert hours == 2.0, "the cluster's end stands in its record"
     with Client.from_kubeconfig(record["kubeconfig"]) as client:
-        said = identify_clusters.read_annotations(client)
+        said = clusters_of_run.read_annotations(client)
     told = {key: record[key] for key in ("owner", "purpose", "taken", "expires")}
     assert said == {"run": RUN_ID, **told}, "the cluster itself says it too"
     lab.play.write_text(PLAY.replace("  tasks:", "  tags: [release]\n  tasks:"), encoding="utf-8")

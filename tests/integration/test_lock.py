@@ -18,10 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
-    lock_lease,
     lock_protocol,
+    lock_records,
     lock_session,
-    lock_state_file,
 )
 from load_world import World, wait_until_created
 
@@ -75,19 +74,19 @@ class Turns:
     def record(self, run: str) -> dict[str, Any]:
         return files.read_json(self.folder / f"lock-{run}.json")
 
-    def leases(self) -> list[lock_lease.LockLease]:
+    def leases(self) -> list[lock_records.LockLease]:
         return self.store().look()
 
-    def store(self) -> lock_lease.ServerStore:
-        return lock_lease.ServerStore(self.world.client, self.world.namespace)
+    def store(self) -> lock_records.ServerStore:
+        return lock_records.ServerStore(self.world.client, self.world.namespace)
 
 
 @pytest.fixture
 def turns(world: World, tmp_path: Path) -> Iterator[Turns]:
     made = Turns(world, tmp_path)
     yield made
-    for path in tmp_path.glob(lock_state_file.PATTERN):
-        lock_session.stop_renewer(lock_state_file.read_lock_record(path))
+    for path in tmp_path.glob(lock_records.PATTERN):
+        lock_session.stop_renewer(lock_records.read_lock_record(path))
 
 
 def quiet(_text: str) -> None:
@@ -174,14 +173,14 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
         caller.kill()
         caller.wait()
     assert lock_session.ProcessReference(**second).lives(), "it belongs to the second session"
-    assert lock_state_file.find_lost_lock(turns.folder) == ""
+    assert lock_records.find_lost_lock(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
-    assert [one.role for one in lock_protocol.delete_leases_of_run(turns.store(), "run-first")] == [lock_lease.HOLDER]
-    until(lambda: lock_state_file.find_lost_lock(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in lock_state_file.find_lost_lock(turns.folder)
+    assert [one.role for one in lock_protocol.delete_leases_of_run(turns.store(), "run-first")] == [lock_records.HOLDER]
+    until(lambda: lock_records.find_lost_lock(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in lock_records.find_lost_lock(turns.folder)
     until(lambda: lock_session.find_running_lock_renewer(turns.record("run-first")) is None, "the keeper ends")
 
 
@@ -192,7 +191,7 @@ def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_
     lock_session.acquire_cluster_lock(
         turns.wish("run-second"),
         StepDirectory(None),
-        lambda _text: known.append(lock_state_file.find_lost_lock(turns.folder)),
+        lambda _text: known.append(lock_records.find_lost_lock(turns.folder)),
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 

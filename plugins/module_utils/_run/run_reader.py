@@ -1,26 +1,34 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the top-level files of a run directory and its points, as far as they exist.
+"""Read the top-level files of a run directory and its points, as far as they exist; do something for each point.
 
 A point of the matrix may be measured several times. ``points/003`` is the first attempt at point 003, ``points/003-2``
-the second one; each is a Point here.
+the second one; each is a Point here. A damaged point becomes a warning and never stops the others.
 """
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    SeatrialError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
 
+from . import timeline_table
 from .point_reader import read_json_lines
+from .timeline_table import TimelineTable
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{5,19}")
 #: The run id at the end of the name of a run directory: <project>-<preset>-<id>.
@@ -295,3 +303,70 @@ def point_label(point: Point, project: str = "") -> str:
     if values and point.attempt > 1:
         return f"{values}, attempt {point.attempt}"
     return values or f"point {point.number}"
+
+
+Result = dict[str, Any]
+
+
+def for_each_point(
+    run: Run, numbers: Iterable[str], written: tuple[str, ...], action: Callable[[Point, list[str]], Result]
+) -> Result:
+    """Call ``action`` for each point. An error becomes a warning, and the point's files ``written`` are deleted."""
+    warnings: list[str] = []
+    rows: list[Result] = []
+    changed = False
+    for point in points_with_numbers(run, numbers):
+        if _is_unstarted_point(point):
+            continue
+        before = [sha256_of_file(point.folder / name) for name in written]
+        try:
+            with garbage_collection_disabled():
+                rows.append(action(point, warnings))
+        except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
+            text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
+            warnings.append(f"point {point.number}: no {written[0]}: {text}")
+            for name in written:
+                (point.folder / name).unlink(missing_ok=True)
+        changed = changed or before != [sha256_of_file(point.folder / name) for name in written]
+    if not run.points:
+        warnings.append(f"{run.top} has no test point")
+    return {"changed": changed, "points": rows, "warnings": warnings}
+
+
+def _is_unstarted_point(point: Point) -> bool:
+    """Return whether a point has no data because it was not begun. The verdict states whether it should have been."""
+    return point.status in NOT_BEGUN
+
+
+@contextmanager
+def garbage_collection_disabled() -> Iterator[None]:
+    """Disable the collection of cyclic garbage: millions of records are created here, and none is part of a cycle.
+
+    Each collection visits all live objects, so that the time would grow faster than the number of rows.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def sha256_of_file(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None for a missing one."""
+    return files.sha256_of(path) if path.is_file() else None
+
+
+def read_timelines_by_point(run: Run, warnings: list[str]) -> dict[str, TimelineTable | None]:
+    """Return the timeline of each point by number; None, and a warning, where it cannot be read."""
+    tables: dict[str, TimelineTable | None] = {}
+    for point in run.points:
+        if _is_unstarted_point(point):
+            tables[point.number] = None
+            continue
+        try:
+            with garbage_collection_disabled():
+                tables[point.number] = timeline_table.read_timeline_jsonl(point.folder / "timeline.jsonl")
+        except DataError as error:
+            tables[point.number] = None
+            warnings.append(f"point {point.number}: {error}")
+    return tables

@@ -47,7 +47,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
     unblock_signals,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 
 from . import held_resources, run_record
 from .terminal_output import ProgressTail
@@ -366,8 +366,8 @@ def _resources_still_held(directory: Path, record: Mapping[str, Any]) -> list[st
 
 
 def _has_held_lock(directory: Path) -> bool:
-    locks = [lock_state_file.read_lock_record(path) for path in directory.glob(lock_state_file.PATTERN)]
-    return any(lock is not None and lock["state"] == lock_state_file.HELD for lock in locks)
+    locks = [lock_records.read_lock_record(path) for path in directory.glob(lock_records.PATTERN)]
+    return any(lock is not None and lock["state"] == lock_records.HELD for lock in locks)
 
 
 def _record_interruption(directory: Path) -> None:

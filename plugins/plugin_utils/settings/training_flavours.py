@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     suggest_similar_name,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import steps_and_checkpoints
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
@@ -84,7 +84,7 @@ def load_flavour(name: str) -> TrainingFlavour:
         )
     try:
         LogFormat.of(document.get("log_format", {}))
-        steps_and_checkpoints.ProgressFormat.of(document.get("progress", {}))
+        training_rows.ProgressFormat.of(document.get("progress", {}))
     except InputError as error:
         raise DataError(f"{path}: {error}") from error
     try:

@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 from .. import clusters_of_run
-from ..lock import lock_state_file
+from ..lock import lock_records
 from ..providers import RehearsalProvider
 from ..rehearsal import cluster_lifecycle
 from ..rehearsal.instance_dir import MARKER, list_instance_markers
@@ -271,9 +271,9 @@ def give_back(command: Iterable[str], log: Path, timeout: float, environment: Ma
 def format_local_locks(artifacts: str | Path) -> list[str]:
     """Return a line for each lock that a run of this machine holds."""
     lines = []
-    for path in sorted(Path(artifacts).expanduser().glob(f"*/{lock_state_file.PATTERN}")):
-        record = lock_state_file.read_lock_record(path)
-        if record is not None and record["state"] == lock_state_file.HELD:
+    for path in sorted(Path(artifacts).expanduser().glob(f"*/{lock_records.PATTERN}")):
+        record = lock_records.read_lock_record(path)
+        if record is not None and record["state"] == lock_records.HELD:
             lines.append(
                 f"lock on {record['cluster']}: run {record['run']}, until {record['until']} unless it is renewed"
             )

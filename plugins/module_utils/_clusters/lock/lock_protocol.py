@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock
 
-from . import lock_lease
-from .lock_lease import LeaseConflictError, LockLease, LockLeaseStore
+from . import lock_records
+from .lock_records import LeaseConflictError, LockLease, LockLeaseStore
 
 #: Part of the duration after its last renewal for which a holder may assume that it holds the lock.
 BELIEVE = 2 / 3
@@ -52,7 +52,7 @@ class LockIdentity:
 
     def entry(self, role: str, now: float) -> LockLease:
         """Return our Lease before it is on the server."""
-        name = lock_lease.NAME if role == lock_lease.HOLDER else lock_lease.waiter_name(self.run)
+        name = lock_records.NAME if role == lock_records.HOLDER else lock_records.waiter_name(self.run)
         return LockLease(name, role, self.run, self.duration, self.purpose, self.owner, acquired=now, renewed=now)
 
 
@@ -83,9 +83,11 @@ class LockView:
 
 def split_holder_and_waiters(entries: list[LockLease]) -> tuple[LockLease | None, list[LockLease]]:
     """Return the holder's Lease, if there is one, and those of the waiters in the order of the queue."""
-    lock = next((entry for entry in entries if entry.role == lock_lease.HOLDER and entry.name == lock_lease.NAME), None)
+    lock = next(
+        (entry for entry in entries if entry.role == lock_records.HOLDER and entry.name == lock_records.NAME), None
+    )
     waiting = sorted(
-        (entry for entry in entries if entry.role == lock_lease.WAITER),
+        (entry for entry in entries if entry.role == lock_records.WAITER),
         key=lambda waiter: (waiter.created, waiter.name),
     )
     return lock, waiting
@@ -151,7 +153,7 @@ class LockContender:
 
     def _take(self, view: LockView) -> HeldLock | None:
         now = self.store.approximate_server_time()
-        wanted = self.who.entry(lock_lease.HOLDER, now)
+        wanted = self.who.entry(lock_records.HOLDER, now)
         if view.lock is not None:
             # It has expired, or it is ours with an unknown time of renewal: replace exactly this version.
             since = view.lock.acquired if view.lock.run == self.who.run else now
@@ -168,7 +170,9 @@ class LockContender:
         if mine is not None and self.clock() - self._renewed < self.who.duration * RENEW:
             return
         now = self.store.approximate_server_time()
-        wanted = lock_lease.with_renewal_time(mine, now) if mine is not None else self.who.entry(lock_lease.WAITER, now)
+        wanted = (
+            lock_records.with_renewal_time(mine, now) if mine is not None else self.who.entry(lock_records.WAITER, now)
+        )
         began = self.clock()
         try:
             self.store.put(wanted)
@@ -186,7 +190,7 @@ class LockContender:
     def leave(self) -> None:
         """Leave the queue."""
         for lease in self.store.look():
-            if lease.role == lock_lease.WAITER and lease.run == self.who.run:
+            if lease.role == lock_records.WAITER and lease.run == self.who.run:
                 try:
                     self.store.remove(lease)
                 except LeaseConflictError:
@@ -220,7 +224,7 @@ class HeldLock:
         self.check()
         sent = self.clock()
         try:
-            after = self.store.put(lock_lease.with_renewal_time(self.entry, self.store.approximate_server_time()))
+            after = self.store.put(lock_records.with_renewal_time(self.entry, self.store.approximate_server_time()))
         except LeaseConflictError:
             self.entry = self._ours()
             return
@@ -238,11 +242,11 @@ class HeldLock:
 
     def _ours(self) -> LockLease:
         """Return the current Lease, which another process of this run changed, to renew it again. Raises LockLost."""
-        lease = next((entry for entry in self.store.look() if entry.name == lock_lease.NAME), None)
+        lease = next((entry for entry in self.store.look() if entry.name == lock_records.NAME), None)
         if lease is None:
             raise LockLost("its Lease was deleted")
         if lease.run != self.who.run:
-            raise LockLost(f"run {lease.run} holds it since {lock_lease.format_utc_seconds(lease.acquired)}")
+            raise LockLost(f"run {lease.run} holds it since {lock_records.format_utc_seconds(lease.acquired)}")
         return lease
 
     def release(self) -> None:
@@ -282,6 +286,6 @@ def describe_lock_holder(entry: LockLease) -> str:
     by = f" ({entry.owner})" if entry.owner not in ("", entry.run) else ""
     why = f" for {entry.purpose}" if entry.purpose else ""
     return (
-        f"run {entry.run}{by} holds it{why} since {lock_lease.format_utc_seconds(entry.acquired)}, "
-        f"until {lock_lease.format_utc_seconds(entry.until)} unless it is renewed"
+        f"run {entry.run}{by} holds it{why} since {lock_records.format_utc_seconds(entry.acquired)}, "
+        f"until {lock_records.format_utc_seconds(entry.until)} unless it is renewed"
     )

@@ -40,7 +40,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..describe_cluster import api_host_without_usual_port
-from . import lock_lease, lock_protocol, lock_state_file
+from . import lock_protocol, lock_records
 
 #: Interval of checking whether the run is still alive, in seconds.
 CHECK_INTERVAL = 0.5
@@ -65,7 +65,7 @@ class RenewalTask:
         """Return the lock file's content."""
         entry = holding.entry
         return {
-            "schema": lock_state_file.SCHEMA,
+            "schema": lock_records.SCHEMA,
             "state": state,
             "cluster": self.cluster,
             "namespace": self.namespace,
@@ -74,9 +74,9 @@ class RenewalTask:
             "purpose": self.who.purpose,
             "waited": round(self.waited, 1),
             "duration": entry.duration,
-            "since": lock_lease.format_utc_seconds(entry.acquired),
-            "renewed": lock_lease.format_utc_seconds(entry.renewed),
-            "until": lock_lease.format_utc_seconds(entry.until),
+            "since": lock_records.format_utc_seconds(entry.acquired),
+            "renewed": lock_records.format_utc_seconds(entry.renewed),
+            "until": lock_records.format_utc_seconds(entry.until),
             "deadline": round(holding.deadline, 3),
             "boot": boot_id(),
             "keeper": renewer.record(),
@@ -98,7 +98,7 @@ def start_lock_renewer(task: RenewalTask, holding: lock_protocol.HeldLock) -> Pr
 
     Raises ProcessError if it can't start.
     """
-    stop_renewer(lock_state_file.read_lock_record(task.path))
+    stop_renewer(lock_records.read_lock_record(task.path))
     ready_in, ready_out = os.pipe()
     between = os.fork()
     if between == 0:
@@ -146,8 +146,8 @@ def _run_renewer_process(task: RenewalTask, holding: lock_protocol.HeldLock, rea
         me = ProcessReference.of(os.getpid())
         patience = max(1.0, task.who.duration / 6)
         with Client.from_kubeconfig(task.kubeconfig, task.context, patience) as client:
-            holding.store = lock_lease.ServerStore(client, task.namespace)
-            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.HELD))
+            holding.store = lock_records.ServerStore(client, task.namespace)
+            lock_records.write_lock_record(task.path, task.record(holding, me, lock_records.HELD))
             os.write(ready, f"pid {me.pid}".encode())
             os.close(ready)
             _renew_until_end(task, holding, me, over)
@@ -179,9 +179,9 @@ def _renew_until_end(
             continue
         try:
             holding.renew()
-            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.HELD))
+            lock_records.write_lock_record(task.path, task.record(holding, me, lock_records.HELD))
         except lock_protocol.LockLost as error:
-            lock_state_file.write_lock_record(task.path, task.record(holding, me, lock_state_file.LOST, str(error)))
+            lock_records.write_lock_record(task.path, task.record(holding, me, lock_records.LOST, str(error)))
             # Release what is still ours, because others wait for it.
             with contextlib.suppress(SeatrialError):
                 holding.release()
@@ -232,13 +232,13 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
 
     Raises WaitTimeout naming the holder, AccessError, ApiError, Interrupted.
     """
-    known = lock_state_file.read_lock_record(spec.path)
+    known = lock_records.read_lock_record(spec.path)
     caller = ProcessReference.of(spec.caller)
     if _is_held(known, caller):
         return {"changed": False, "waited": 0.0, "lock": known, "msg": f"run {spec.who.run} already holds the lock"}
     with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=30) as client:
         where = api_host_without_usual_port(client.access)
-        contender = lock_protocol.LockContender(lock_lease.ServerStore(client, spec.namespace), spec.who)
+        contender = lock_protocol.LockContender(lock_records.ServerStore(client, spec.namespace), spec.who)
         if check:
             message = lock_protocol.describe_place_in_queue(contender.look(), spec.who.run, where)
             return {"changed": True, "waited": 0.0, "lock": None, "msg": message}
@@ -262,7 +262,7 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
     return {
         "changed": True,
         "waited": round(waited, 1),
-        "lock": lock_state_file.read_lock_record(spec.path),
+        "lock": lock_records.read_lock_record(spec.path),
         "msg": message,
     }
 
@@ -271,7 +271,7 @@ def _is_held(record: dict[str, Any] | None, caller: ProcessReference) -> bool:
     """Return whether a renewer of this session holds the lock."""
     return (
         record is not None
-        and record["state"] == lock_state_file.HELD
+        and record["state"] == lock_records.HELD
         and record["caller"] == caller.record()
         and find_running_lock_renewer(record) is not None
     )
@@ -316,12 +316,12 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
     reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
     """
-    known = lock_state_file.read_lock_record(spec.path)
+    known = lock_records.read_lock_record(spec.path)
     state = known["state"] if known is not None else ""
     if check:
-        return {"changed": state == lock_state_file.HELD, "lock": known, "msg": "", "warning": ""}
+        return {"changed": state == lock_records.HELD, "lock": known, "msg": "", "warning": ""}
     stopped = stop_renewer(known)
-    if state == lock_state_file.RELEASED and not stopped:
+    if state == lock_records.RELEASED and not stopped:
         return {
             "changed": False,
             "lock": known,
@@ -330,7 +330,7 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
         }
     try:
         with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=10) as client:
-            deleted = lock_protocol.delete_leases_of_run(lock_lease.ServerStore(client, spec.namespace), spec.who.run)
+            deleted = lock_protocol.delete_leases_of_run(lock_records.ServerStore(client, spec.namespace), spec.who.run)
     except SeatrialError as error:
         until = f", {known['until']} at the latest" if known is not None else ""
         text = f"it is unknown whether run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
@@ -338,11 +338,11 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The renewer may have written the file once more before it ended.
-    known = lock_state_file.read_lock_record(spec.path)
-    if known is not None and known["state"] != lock_state_file.RELEASED:
-        known = {**known, "state": lock_state_file.RELEASED}
-        lock_state_file.write_lock_record(spec.path, known)
-    held = any(lease.role == lock_lease.HOLDER for lease in deleted)
+    known = lock_records.read_lock_record(spec.path)
+    if known is not None and known["state"] != lock_records.RELEASED:
+        known = {**known, "state": lock_records.RELEASED}
+        lock_records.write_lock_record(spec.path, known)
+    held = any(lease.role == lock_records.HOLDER for lease in deleted)
     message = f"run {spec.who.run} released the lock" if held else f"run {spec.who.run} holds no lock"
     return {"changed": stopped or bool(deleted), "lock": known, "msg": message, "warning": ""}
 
@@ -350,13 +350,13 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
 def lock_holder_and_queue(kubeconfig: str, context: str, namespace: str) -> dict[str, Any]:
     """Return the holder of a cluster's lock and the waiting runs; changes nothing."""
     with Client.from_kubeconfig(kubeconfig, context, timeout=30) as client:
-        holding, waiting = lock_protocol.split_holder_and_waiters(lock_lease.ServerStore(client, namespace).look())
+        holding, waiting = lock_protocol.split_holder_and_waiters(lock_records.ServerStore(client, namespace).look())
         where = api_host_without_usual_port(client.access)
     lines = [f"{where}: {lock_protocol.describe_lock_holder(holding)}" if holding else f"{where}: the lock is free"]
     lines += [
         f"  place {place}: run {waiter.run}{f' ({waiter.owner})' if waiter.owner not in ('', waiter.run) else ''}"
         f"{f' for {waiter.purpose}' if waiter.purpose else ''}, waiting since"
-        f" {lock_lease.format_utc_seconds(waiter.acquired)}"
+        f" {lock_records.format_utc_seconds(waiter.acquired)}"
         for place, waiter in enumerate(waiting, start=1)
     ]
     return {

@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.processes import ProcessReference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import exit_with_parent
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_session, lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records, lock_session
 
 from ..send.load_spec import LoadSpec, parameters_of_remote_load
 from ..send.submit_load import LoadRunner
@@ -236,7 +236,7 @@ def main(folder: str) -> int:
         outcome = {"ok": False, "error": type(error).__name__, "msg": f"{type(error).__name__}: {error}"}
         raise
     finally:
-        lock_session.stop_renewer(lock_state_file.read_lock_record(lock_path))
+        lock_session.stop_renewer(lock_records.read_lock_record(lock_path))
         directory.kubeconfig.unlink(missing_ok=True)
         files.write_json(directory.result, {**outcome, "ended": time.time()})
     return 0

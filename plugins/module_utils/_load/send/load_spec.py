@@ -16,7 +16,7 @@ from typing import Any, Self
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 
 from ..failures import failure_schedule
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
@@ -222,7 +222,7 @@ class WatchSpec:
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
-        return lock_state_file.find_lost_lock(self.lock_dir) if self.lock_dir else ""
+        return lock_records.find_lost_lock(self.lock_dir) if self.lock_dir else ""
 
     def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
         """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 from ..failures import failure_actions, failure_ledger
@@ -102,9 +102,9 @@ def _check_outages(request: LoadSpec, planned: list[PlannedFailure]) -> None:
             f"failures: api_away for {away:g} s, but requests are repeated for {request.retry_time:g} s only: raise"
             " workload_retry_time"
         )
-    for path in sorted(request.lock_dir.glob(lock_state_file.PATTERN)) if request.lock_dir else ():
-        lock = lock_state_file.read_lock_record(path)
-        if lock and lock["state"] == lock_state_file.HELD and away > lock["duration"] * _RENEWED_BEFORE:
+    for path in sorted(request.lock_dir.glob(lock_records.PATTERN)) if request.lock_dir else ():
+        lock = lock_records.read_lock_record(path)
+        if lock and lock["state"] == lock_records.HELD and away > lock["duration"] * _RENEWED_BEFORE:
             raise InputError(
                 f"failures: api_away for {away:g} s, but the lock on {lock['cluster']} would be lost meanwhile: set"
                 " cluster_exclusive=true, or a longer cluster_lock_duration"

@@ -11,7 +11,7 @@ from math import isnan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, load_generator_health
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import NOT_BEGUN, SKIPPED, Point, Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -288,9 +288,9 @@ def _format_as_short_sentence(text: str) -> str:
 
 def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
     """Check that the run kept its locks. Clusters that the run created have none."""
-    if not any(run.top.glob(lock_state_file.PATTERN)):
+    if not any(run.top.glob(lock_records.PATTERN)):
         return []
-    why = lock_state_file.find_lost_lock(run.top)
+    why = lock_records.find_lost_lock(run.top)
     if why:
         return [
             check_result_entry(
@@ -364,7 +364,7 @@ def error_class_of_verdict(run: Run, verdict: str) -> str | None:
     causes = _failure_causes(phases_[name] for name in phases_ if name in BEFORE)
     later = _failure_causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
     causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure_error(cause))
-    if verdict == ERROR and lock_state_file.find_lost_lock(run.top):
+    if verdict == ERROR and lock_records.find_lost_lock(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
 

@@ -17,16 +17,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
-    Result,
-    read_timelines_by_point,
-    sha256_of_file,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Point,
+    Result,
     Run,
     point_label,
+    read_timelines_by_point,
     run_with_counted_attempts,
+    sha256_of_file,
 )
 
 from ..kpi import kpi_definitions

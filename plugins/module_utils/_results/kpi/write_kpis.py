@@ -15,8 +15,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_views
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import Result, for_each_point
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Result,
+    Run,
+    for_each_point,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
 

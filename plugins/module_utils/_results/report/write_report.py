@@ -16,12 +16,12 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, untrusted_input
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Result,
+    Run,
     read_timelines_by_point,
     sha256_of_file,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from . import figure_texts, page_content, plot_canvas, verdict_plots

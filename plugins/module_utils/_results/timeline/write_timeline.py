@@ -24,9 +24,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import request_reader, run_reader, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import Result, for_each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import InferenceRequests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Result, for_each_point
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
     MOMENTS,
     TimelineTable,

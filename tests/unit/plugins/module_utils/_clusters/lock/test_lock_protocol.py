@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock, boot_id
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
-    lock_lease,
-    lock_protocol,
-    lock_state_file,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_lease import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_protocol, lock_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_records import (
     LeaseConflictError,
     LockLease,
 )
@@ -200,7 +196,7 @@ def test_every_run_that_lives_gets_its_turn_and_the_others_learn_of_those_that_d
                 run.holding.renew()
             assert sum(one.believes() for one in runs if one.name not in done) <= 1
     assert done | {run.name for run in runs if not run.alive} == {run.name for run in runs}
-    left = [entry for entry in server.kept.values() if entry.role == lock_lease.WAITER]
+    left = [entry for entry in server.kept.values() if entry.role == lock_records.WAITER]
     assert left == []
 
 
@@ -219,8 +215,8 @@ def step(run: Run) -> lock_protocol.HeldLock | None:
 
 def test_a_lock_is_not_broken_because_its_times_look_old_to_us() -> None:
     server, first, second = two_runs()
-    entry = server.kept[lock_lease.NAME]
-    server.kept[lock_lease.NAME] = replace(entry, acquired=1.0, renewed=1.0)
+    entry = server.kept[lock_records.NAME]
+    server.kept[lock_records.NAME] = replace(entry, acquired=1.0, renewed=1.0)
     assert step(second) is None
     server.time += DURATION - 1
     assert step(second) is None, "it was not watched for its whole duration"
@@ -308,8 +304,8 @@ def test_an_answer_that_was_lost_is_not_taken_for_the_lock_but_the_lock_is_found
 def test_giving_back_twice_and_without_having_anything_is_fine() -> None:
     server, _first, second = two_runs()
     step(second)
-    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-one")} == {lock_lease.HOLDER}
-    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-two")} == {lock_lease.WAITER}
+    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-one")} == {lock_records.HOLDER}
+    assert {one.role for one in lock_protocol.delete_leases_of_run(second, "run-two")} == {lock_records.WAITER}
     assert lock_protocol.delete_leases_of_run(second, "run-two") == []
     assert server.kept == {}
 
@@ -342,21 +338,22 @@ def record(**more: Any) -> dict[str, Any]:
 
 def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
     path = tmp_path / "lock-sutest.json"
-    assert lock_state_file.find_lost_lock(tmp_path) == ""
-    lock_state_file.write_lock_record(path, record())
-    assert lock_state_file.find_lost_lock(tmp_path) == ""
-    lock_state_file.write_lock_record(path, record(deadline=boot_clock() - 1))
-    assert "was not renewed since 2026-11-21T10:00:00Z" in lock_state_file.find_lost_lock(tmp_path)
-    lock_state_file.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
-    assert "run t1121-others holds it" in lock_state_file.find_lost_lock(tmp_path)
-    lock_state_file.write_lock_record(path, record(deadline=0.0, boot="another machine"))
-    assert lock_state_file.find_lost_lock(tmp_path) == ""
+    assert lock_records.find_lost_lock(tmp_path) == ""
+    lock_records.write_lock_record(path, record())
+    assert lock_records.find_lost_lock(tmp_path) == ""
+    lock_records.write_lock_record(path, record(deadline=boot_clock() - 1))
+    assert "was not renewed since 2026-11-21T10:00:00Z" in lock_records.find_lost_lock(tmp_path)
+    lock_records.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
+    assert "run t1121-others holds it" in lock_records.find_lost_lock(tmp_path)
+    lock_records.write_lock_record(path, record(deadline=0.0, boot="another machine"))
+    assert lock_records.find_lost_lock(tmp_path) == ""
 
 
 def test_times_of_leases_are_read_as_the_server_writes_them() -> None:
     assert (
-        lock_lease.parse_micro_time("2026-11-21T10:00:00.250000Z") - lock_lease.parse_micro_time("2026-11-21T10:00:00Z")
+        lock_records.parse_micro_time("2026-11-21T10:00:00.250000Z")
+        - lock_records.parse_micro_time("2026-11-21T10:00:00Z")
         == 0.25
     )
-    assert lock_lease.parse_micro_time(lock_lease.format_micro_time(1.5e9)) == 1.5e9
-    assert lock_lease.parse_micro_time(None) == lock_lease.parse_micro_time("soon") == 0.0
+    assert lock_records.parse_micro_time(lock_records.format_micro_time(1.5e9)) == 1.5e9
+    assert lock_records.parse_micro_time(None) == lock_records.parse_micro_time("soon") == 0.0

@@ -12,9 +12,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_on_host, remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_on_host import LoadOnHost
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import ConnectionRetry
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import (
+    ConnectionRetry,
+    LoadOnHost,
+)
 
 DONE = {"ok": True, "result": {"changed": True, "msg": "all"}}
 
@@ -61,7 +63,7 @@ class Host:
 
     def load(self, monkeypatch: pytest.MonkeyPatch, patience: float = 60.0) -> LoadOnHost:
         monkeypatch.setattr(remote_load, "_PAUSE", 0.0)
-        monkeypatch.setattr(load_on_host.time, "sleep", lambda _seconds: None)
+        monkeypatch.setattr(remote_load.time, "sleep", lambda _seconds: None)
         retry = ConnectionRetry("bastion", "test-run", patience, self.lines.append, lambda one: isinstance(one, Lost))
         kubeconfig = {"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         kubeconfig |= {"clusters": [{"name": "c", "cluster": {"server": "https://api.x:6443"}}]}  # type: ignore[dict-item]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_state_file
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
 
 
-def hold(folder: Path, host: str, cluster: str, state: str = lock_state_file.HELD) -> None:
+def hold(folder: Path, host: str, cluster: str, state: str = lock_records.HELD) -> None:
     process = {"pid": 1, "ticks": 1}
     stamp = "2026-11-21T10:00:00.000Z"
     record: dict[str, Any] = {
-        "schema": lock_state_file.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
+        "schema": lock_records.SCHEMA, "state": state, "cluster": cluster, "namespace": f"locks-of-{cluster}",
         "run": "run-abc", "owner": "ann", "purpose": "p", "waited": 0, "duration": 60, "since": stamp,
         "renewed": stamp, "until": stamp, "deadline": 1.0, "boot": "b", "keeper": process, "caller": process,
         "lost": "",
     }  # fmt: skip
-    lock_state_file.write_lock_record(folder / f"lock-{host}.json", record)
+    lock_records.write_lock_record(folder / f"lock-{host}.json", record)
 
 
 def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_cluster(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_the_load_renews_the_lock_of_its_target_and_not_that_of_the_driver_clust
     assert found is not None and found["namespace"] == "locks-of-api.sutest"
     assert remote_load.held_lock(tmp_path, "api.other") is None
     assert remote_load.held_lock(None, "api.sutest") is None
-    hold(tmp_path, "sutest", "api.sutest", lock_state_file.RELEASED)
+    hold(tmp_path, "sutest", "api.sutest", lock_records.RELEASED)
     assert remote_load.held_lock(tmp_path, "api.sutest") is None
 
 

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.for_each_point import read_timelines_by_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import read_timelines_by_point
 from run_directory import World, write_run
 from split_point import WrongClock, split
 

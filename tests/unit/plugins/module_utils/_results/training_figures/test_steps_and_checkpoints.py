@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    steps_and_checkpoints,
-    training_rows,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_rows
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures.training_log import (
     LogFormat,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours
 
-FMS = steps_and_checkpoints.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
+FMS = training_rows.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
 
 
 def write(folder: Path, *steps: tuple[int, str], tail: str = "") -> None:
@@ -44,11 +41,11 @@ def test_steps_checkpoints_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
         (folder / f"checkpoint-{step}").mkdir()
         (folder / f"checkpoint-{step}" / "trainer_state.json").write_text("{}", encoding="utf-8")
     (folder / "checkpoint-15").mkdir()  # it was not finished
-    assert steps_and_checkpoints.read_training_progress(folder, FMS) == {
+    assert training_rows.read_training_progress(folder, FMS) == {
         "steps": [[1, 60.5], [2, 61.0]],
         "checkpoints": [5, 10],
     }
-    assert steps_and_checkpoints.read_training_progress(tmp_path / "w-1", FMS) == {}
+    assert training_rows.read_training_progress(tmp_path / "w-1", FMS) == {}
 
 
 def test_rows_have_the_progress_of_their_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,10 +63,10 @@ def test_rows_have_the_progress_of_their_workload(tmp_path: Path, monkeypatch: p
 
 
 def test_a_format_with_unknown_or_missing_entries_is_refused() -> None:
-    assert steps_and_checkpoints.ProgressFormat.of({}) is None
+    assert training_rows.ProgressFormat.of({}) is None
     for wrong, what in (({"file": "f", "step": "s"}, "file, step and time"), ({"files": "f"}, "unknown files")):
         with pytest.raises(InputError, match=what):
-            steps_and_checkpoints.ProgressFormat.of(wrong)
+            training_rows.ProgressFormat.of(wrong)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +81,13 @@ def test_a_format_with_unknown_or_missing_entries_is_refused() -> None:
 )
 def test_a_format_that_can_not_be_read_is_refused(wrong: Any, what: str) -> None:
     with pytest.raises(InputError, match=what):
-        steps_and_checkpoints.ProgressFormat.of(
+        training_rows.ProgressFormat.of(
             {"file": "f", "step": "s", "time": "t", **wrong} if isinstance(wrong, dict) else wrong
         )
 
 
 def test_a_folder_whose_name_has_no_step_is_no_checkpoint(tmp_path: Path) -> None:
-    form = steps_and_checkpoints.ProgressFormat.of(
+    form = training_rows.ProgressFormat.of(
         {"file": "training_logs.jsonl", "step": "s", "time": "t", "checkpoint": "^checkpoint-(.+)/"}
     )
     assert form is not None
@@ -98,4 +95,4 @@ def test_a_folder_whose_name_has_no_step_is_no_checkpoint(tmp_path: Path) -> Non
     for name in ("5", "last"):
         (tmp_path / "w-0" / f"checkpoint-{name}").mkdir()
         (tmp_path / "w-0" / f"checkpoint-{name}" / "model").write_text("x", encoding="utf-8")
-    assert steps_and_checkpoints.read_training_progress(tmp_path / "w-0", form) == {"steps": [], "checkpoints": [5]}
+    assert training_rows.read_training_progress(tmp_path / "w-0", form) == {"steps": [], "checkpoints": [5]}

@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import (
-    steps_and_checkpoints,
     training_log,
     training_rows,
 )
@@ -227,7 +226,7 @@ def test_figures_of_the_last_part_of_a_restarted_training_are_left_out_with_the_
     lines = [json.dumps({"data": {"step": step, "timestamp": moment}}) for step, moment in moments]
     (tmp_path / "files" / "w-0" / "training_logs.jsonl").write_text("\n".join(lines))
     logs = [training_rows.TrainingLog("a", 0, "w-0", str(log))]
-    progress = steps_and_checkpoints.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
+    progress = training_rows.ProgressFormat.of(training_flavours.load_flavour("fms").progress)
     _changed, (row,) = training_rows.write_training_rows(tmp_path, logs, FMS, False, progress=progress)
     left = {*FIGURES, "dataset_tokens_per_second"}
     printed = {"dataset_tokens_per_sample", "total_batch_size"}
