@@ -6,57 +6,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
-import shlex
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar, trust_as_template
+from ansible.template import trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import close_session, run_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
+from settings_sessions import PRESETS, ended, lines, load, opened, session
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
-LOADER = DataLoader()  # shared: it keeps the defaults of the roles that it has read
-PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup", "release", "export"]
-ARGV = ["/bin/ansible-playbook", "fine_tuning.yml"]
-PRESETS = {
-    "small": {"fine_tuning_count": 3, "fine_tuning_rate": 2.0},
-    "matrix": {"matrix": {"fine_tuning_gpus": [1, 2]}},
-    "big": {"fine_tuning_count": 7},
-}
-
-
-def session(tmp_path: Path, tags: list[str] | None = None, extra: dict[str, Any] | None = None, **more: Any) -> Any:
-    given = {"run_artifacts_dir": str(tmp_path / "runs"), **(extra or {})}
-    variables = {
-        "playbook_dir": str(tmp_path),
-        "fine_tuning_presets": PRESETS,
-        "ansible_run_tags": tags or ["all"],
-        **given,
-        **more,
-    }
-    templar = Templar(loader=LOADER, variables=variables)
-    context = SettingsContext.of("fine_tuning", variables, given, LOADER, templar)
-    return SettingsSession(context, PHASES, LOADER, templar, ARGV, {}, [].append)
-
-
-def lines(one: Any) -> list[str]:
-    return one.say.__self__
-
-
-def load(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
 
 
 def test_a_new_run_has_its_settings_its_points_and_its_give_back_command(tmp_path: Path) -> None:
@@ -148,13 +112,6 @@ def test_an_error_in_the_input_leaves_no_file(tmp_path: Path, more: dict[str, An
     with pytest.raises(InputError, match=message):
         session(tmp_path, **more).begin()
     assert list(tmp_path.iterdir()) == []
-
-
-def opened(tmp_path: Path, **more: Any) -> Path:
-    """A run whose session has ended."""
-    directory = Path(session(tmp_path, preset="small", **more).begin()["run_dir"])
-    run_record.update_record(directory, lambda record: record["sessions"][0].update(began=0.0))
-    return directory
 
 
 def test_a_run_goes_on_with_its_presets_and_the_new_extra_vars(tmp_path: Path) -> None:
@@ -265,200 +222,6 @@ def test_files_that_the_presets_of_a_profile_name_are_recorded_and_no_others(tmp
     assert found["results_kpi_files"][-1]["files"] == {str(ours): files.sha256_of(ours)}
     assert found["results_signature_files"][-1]["value"] == [str(theirs)]
     assert "files" not in found["results_signature_files"][-1]
-
-
-def test_a_template_in_extra_vars_is_kept_for_a_later_session(tmp_path: Path) -> None:
-    directory = opened(tmp_path, extra={"fine_tuning_count": trust_as_template("{{ 2 + 2 }}")})
-    assert load(directory / "settings.yml")["fine_tuning_count"] == 4
-    assert "{{ 2 + 2 }}" in (directory / "request.yml").read_text()
-    session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
-    assert load(directory / "settings.yml")["fine_tuning_count"] == 4
-
-
-TRAP = "{{ lookup('ansible.builtin.pipe', 'touch %s; echo 3') }}"
-
-
-def poisoned(directory: Path, name: str, text: Any, *files: str) -> None:
-    """Let a stranger write a value into files of a run."""
-    for path in (directory / file for file in files):
-        document = setting_templates.load_yaml_with_unsafe(path)
-        values = document["layers"][-1]["values"] if file_is_request(path) else document
-        values[name] = text
-        path.write_text(setting_templates.dump_yaml_with_unsafe(document))
-
-
-def file_is_request(path: Path) -> bool:
-    return path.name == "request.yml"
-
-
-@pytest.mark.parametrize("tags", [["settings"], ["report"], ["cleanup", "release"], ["cluster"]])
-@pytest.mark.parametrize("files", [("request.yml",), ("request.yml", "settings.yml", "points/001/settings.yml")])
-def test_a_template_that_only_the_run_directory_has_is_never_executed(
-    tmp_path: Path, tags: list[str], files: tuple[str, ...]
-) -> None:
-    directory, proof = opened(tmp_path), tmp_path / "proof"
-    ended(directory, p001="passed")
-    poisoned(directory, "fine_tuning_count", TRAP % proof, *files)
-    later = session(tmp_path, tags, {"run_dir": str(directory)})
-    if tags == ["cluster"] and len(files) > 1:
-        with pytest.raises(InputError, match="which no role, preset or inventory and no -e of this session has"):
-            later.begin()
-        later = session(tmp_path, tags, {"run_dir": str(directory), "fine_tuning_count": 3})
-    later.begin()
-    assert not proof.exists()
-    for path in [directory / "settings.yml", directory / "points" / "001" / "settings.yml"]:
-        value = setting_templates.load_yaml_with_unsafe(path)["fine_tuning_count"]
-        assert isinstance(value, int | setting_templates.UnsafeText) or tags == ["settings"], "Ansible would render it"
-    if tags != ["settings"] and len(files) == 1:
-        assert load(directory / "settings.yml")["fine_tuning_count"] == 3
-        assert any("fine_tuning_count keeps its value" in line for line in lines(later))
-
-
-def test_a_template_of_a_preset_stays_one_and_another_setting_can_not_use_it(tmp_path: Path) -> None:
-    text = trust_as_template("{{ fine_tuning_count * 2 }}")
-    presets = {**PRESETS, "small": {**PRESETS["small"], "fine_tuning_pod_count": text}}
-    directory = opened(tmp_path, fine_tuning_presets=presets)
-    assert load(directory / "settings.yml")["fine_tuning_pod_count"] == 6
-    poisoned(directory, "fine_tuning_image", str(text), "request.yml")
-    extra = {"run_dir": str(directory), "fine_tuning_count": 5}
-    later = session(tmp_path, ["cleanup"], extra, fine_tuning_presets=presets)
-    later.begin()
-    settings = load(directory / "settings.yml")
-    assert settings["fine_tuning_pod_count"] == 10
-    assert settings["fine_tuning_image"] != "10"
-
-
-def test_a_template_that_waits_for_the_run_is_given_again_by_the_give_back_command(tmp_path: Path) -> None:
-    given = {"fine_tuning_namespace": trust_as_template("ft-{{ run_id }}")}
-    directory = opened(tmp_path, extra=given)
-    words = shlex.split((directory / "GIVE_BACK").read_text())
-    assert json.dumps({"fine_tuning_namespace": "ft-{{ run_id }}"}) in words
-    with pytest.raises(InputError, match="give fine_tuning_namespace again, by -e"):
-        session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
-    later = session(tmp_path, ["cleanup"], {"run_dir": str(directory)})
-    later.begin()
-    assert any("fine_tuning_namespace is left out" in line for line in lines(later))
-    session(tmp_path, ["cluster"], {"run_dir": str(directory), **given}).begin()
-    assert "ft-{{ run_id }}" in (directory / "settings.yml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("fine_tuning_gone", 1),
-        ("fine_tuning_logs", "most"),
-        ("matrix", {"fine_tuning_gone": [1, 2]}),
-        ("matrix.fine_tuning_gone", [1, 2]),
-    ],
-)
-def test_a_run_of_an_earlier_version_is_given_back_without_what_is_refused_now(
-    tmp_path: Path, name: str, value: Any
-) -> None:
-    directory = opened(tmp_path)
-    document = setting_templates.load_yaml_with_unsafe(directory / "request.yml")
-    next(layer for layer in document["layers"] if layer["kind"] == "extra")["values"][name] = value
-    request = setting_templates.dump_yaml_with_unsafe(document)
-    (directory / "request.yml").write_text(request)
-    for tags in (["cluster"], ["cleanup", "report"]):
-        with pytest.raises(InputError):
-            session(tmp_path, tags, {"run_dir": str(directory)}).begin()
-    later = session(tmp_path, ["cleanup", "release"], {"run_dir": str(directory)})
-    later.begin()
-    [line] = [line for line in lines(later) if "left out, because this session only gives back" in line]
-    assert name.removeprefix("matrix.") in line or "fine_tuning_gone" in line
-    assert (directory / "request.yml").read_text() == request and (directory / "points" / "001").is_dir()
-    assert "fine_tuning_gone" not in load(directory / "settings.yml")
-    with pytest.raises(InputError, match="fine_tuning_logs"):
-        session(tmp_path, ["release"], {"run_dir": str(directory), "fine_tuning_logs": "some"}).begin()
-
-
-@pytest.mark.parametrize("tags", [["cluster"], ["cleanup", "release"], ["report"]])
-@pytest.mark.parametrize(
-    ("name", "value", "shown"),
-    [
-        ("rehearsal_components", ["trainer", "/tmp/mine"], "rehearsal_components has '/tmp/mine'"),
-        ("rehearsal_binaries", {"etcd": "/tmp/etcd"}, "rehearsal_binaries has 'etcd'"),
-        ("cluster_installer", "/tmp/installer", "cluster_installer has '/tmp/installer'"),
-        ("matrix", {"rehearsal_sources.kueue": ["/tmp/a", "/tmp/b"]}, "matrix has '/tmp/a'"),
-        ("matrix_points", [{"rehearsal_sources": {"kueue": "/tmp/b"}}], "matrix_points has 'kueue'"),
-        ('["rehearsal_binaries_dir"]', "/tmp/bin", "has '/tmp/bin'"),
-        ("['rehearsal_sources'].kueue", "/tmp/a", "has '/tmp/a'"),
-        ('matrix["rehearsal_sources"]', [{"kueue": "/tmp/a"}], "has 'kueue'"),
-        ("matrix", {'["rehearsal_sources"].kueue': ["/tmp/a"]}, "matrix has '/tmp/a'"),
-        ("bisect", {"values": ["/tmp/a", "/tmp/b"]}, "bisect has '/tmp/a'"),
-    ],
-)
-def test_a_program_that_only_the_run_directory_names_is_not_run(
-    tmp_path: Path, tags: list[str], name: str, value: Any, shown: str
-) -> None:
-    directory = opened(tmp_path)
-    poisoned(directory, name, value, "request.yml")
-    with pytest.raises(InputError, match=re.escape(shown)) as refused:
-        session(tmp_path, tags, {"run_dir": str(directory)}).begin()
-    assert f"give {name} again by -e" in str(refused.value)
-
-
-def test_the_folder_of_a_kind_that_only_the_run_directory_names_is_not_built(tmp_path: Path) -> None:
-    directory, kind = opened(tmp_path), tmp_path / "mine"
-    kind.mkdir()
-    (kind / "kind.yml").write_text("component: /tmp/x")
-    poisoned(directory, "sample_stages", [str(kind)], "request.yml")
-    with pytest.raises(InputError, match="sample_stages has"):
-        session(tmp_path, ["cluster"], {"run_dir": str(directory)}).begin()
-
-
-def test_the_rest_of_a_bisection_is_a_strangers_though_a_part_of_it_is_given(tmp_path: Path) -> None:
-    directory = opened(tmp_path)
-    poisoned(directory, "bisect", {"over": "rehearsal_sources.kueue", "values": ["/tmp/a", "/tmp/b"]}, "request.yml")
-    with pytest.raises(InputError, match="bisect has '/tmp/a'"):
-        session(tmp_path, ["cluster"], {"run_dir": str(directory), "bisect": {"budget": "2h"}}).begin()
-
-
-def test_a_further_attempt_takes_neither_programs_nor_other_variables_from_the_file_of_its_point(
-    tmp_path: Path,
-) -> None:
-    directory = opened(tmp_path)
-    ended(directory, p001="passed")
-    for name, value in (("ansible_python_interpreter", "/tmp/x"), ("rehearsal_sources", {"kueue": "/tmp/a"})):
-        poisoned(directory, name, value, "points/001/settings.yml")
-    session(tmp_path, ["cluster", "prepare", "test"], {"run_dir": str(directory)}).begin()
-    settings = load(directory / "points" / "001" / "settings.yml")
-    assert "ansible_python_interpreter" not in settings and settings["rehearsal_sources"] == {}
-
-
-def test_a_program_of_the_first_session_is_given_again_by_the_give_back_command(tmp_path: Path) -> None:
-    given = {"rehearsal_cache_dir": str(tmp_path / "cache")}
-    directory = opened(tmp_path, extra=given)
-    assert json.dumps(given) in shlex.split((directory / "GIVE_BACK").read_text())
-    session(tmp_path, ["cleanup"], {"run_dir": str(directory), **given}).begin()
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("fine_tuning_count", TRAP, "A template that only a run directory has is not executed"),
-        ("ansible_python_interpreter", "/tmp/x", "'ansible_python_interpreter' is not a setting that a run writes"),
-    ],
-)
-def test_a_report_beside_another_session_refuses_the_settings_of_a_stranger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
-) -> None:
-    directory = opened(tmp_path)
-    monkeypatch.setattr(run_record, "find_running_session", lambda _directory: {"pid": 1})
-    one = session(tmp_path, ["report"], run_dir=str(directory))
-    one.context = SettingsContext(**{**vars(one.context), "extra": {"run_dir": str(directory)}})
-    assert one.begin()["beside"]
-    poisoned(directory, name, value.replace("%s", str(tmp_path / "proof")), "settings.yml")
-    with pytest.raises(InputError, match=words):
-        one.begin()
-    assert not (tmp_path / "proof").exists()
-
-
-def ended(directory: Path, **statuses: str) -> None:
-    """Let points of a run have ended with these statuses; names are the numbers with a leading p."""
-    for name, status in statuses.items():
-        path = directory / "points" / name.removeprefix("p") / "point.yml"
-        path.write_text(path.read_text().replace("status: planned", f"status: {status}"))
 
 
 def test_a_later_session_judges_a_measured_point_by_its_own_settings(tmp_path: Path) -> None:
@@ -626,95 +389,4 @@ def test_bad_input_of_any_phase_is_found_with_the_tag_settings_too(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(InputError, match=words):
         session(tmp_path, tags, given).begin()
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_run_has_the_name_that_was_given_to_it_and_another_job_gives_it_back_by_that_name(tmp_path: Path) -> None:
-    opened = session(tmp_path, extra={"run_name": "awx-42", "fine_tuning_count": 2}, preset="small").begin()
-    assert Path(opened["run_dir"]) == tmp_path / "runs" / "fine_tuning-awx-42"
-    back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, preset="small").begin()
-    assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
-
-
-@pytest.mark.parametrize(
-    "presets", [{}, {"small": {"extends": "gone"}}, {"small": {"fine_tuning_cout": 1}}], ids=["gone", "extends", "sets"]
-)
-def test_a_run_is_given_back_by_its_name_although_its_preset_is_refused_today(
-    tmp_path: Path, presets: dict[str, Any]
-) -> None:
-    opened = session(tmp_path, extra={"run_name": "awx-42"}, preset="small").begin()
-    later = {"preset": "small", "fine_tuning_presets": presets, "cluster_profiles": {"metal": "gone"}}
-    back = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-42"}, **later).begin()
-    assert (back["run_dir"], back["run_id"]) == (opened["run_dir"], opened["run_id"])
-    with pytest.raises(InputError, match="no project has a preset 'gone'"):
-        session(tmp_path, ["report"], {"run_name": "awx-42"}, **later).begin()
-
-
-def test_a_run_that_is_given_back_by_its_name_is_sought_where_its_preset_puts_it(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-
-    def beginning(tags: list[str], presets: dict[str, Any]) -> dict[str, Any]:
-        one = session(tmp_path, tags, preset="mine", run_name="7", fine_tuning_presets=presets)
-        one.context = replace(one.context, extra={})  # not even the folder
-        return one.begin()
-
-    presets = {"mine": {"run_artifacts_dir": str(tmp_path / "mine")}}
-    opened = beginning(["all"], presets)
-    assert Path(opened["run_dir"]).parent == tmp_path / "mine"
-    assert beginning(["cleanup", "release"], presets)["run_id"] == opened["run_id"]
-    with pytest.raises(InputError, match="unknown preset 'mine'"):  # and not: this run was never opened
-        beginning(["cleanup", "release"], {})
-
-
-def test_the_name_of_a_run_may_be_a_number_or_a_template(tmp_path: Path) -> None:
-    opened = session(tmp_path, run_name=trust_as_template("{{ awx_workflow_job_id }}"), awx_workflow_job_id=7).begin()
-    assert Path(opened["run_dir"]).name == "fine_tuning-7"
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("27", "'27' is the number of this job itself"),
-        ("99999", "'99999' is the number of no run"),
-        ("7", "'7' is the number of no run"),
-    ],
-)
-def test_a_job_of_awx_that_gives_back_alone_must_find_its_run(tmp_path: Path, name: str, words: str) -> None:
-    given = {"awx_job_id": 27, "run_name": name, "run_artifacts_dir": str(tmp_path)}
-    with pytest.raises(InputError, match=f"run_name {words}.*Answer run_name with the number of the workflow job"):
-        session(tmp_path, ["cleanup", "release"], given, **given).begin()
-    workflow = {**given, "awx_workflow_job_id": int(name)}
-    assert session(tmp_path, ["cleanup", "release"], workflow, **workflow).begin()["only_settings"]
-
-
-def test_a_run_that_was_never_opened_holds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    one = session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"})
-    assert one.begin() == {"only_settings": True, "run_dir": None}
-    assert lines(one)[-1].startswith("There is no run fine_tuning-awx-43 in ")
-    given = {"run_name": "awx-43", "run_repeat_failure": trust_as_template("{{ awx_workflow_job_id is defined }}")}
-    assert session(tmp_path, ["cleanup", "release"], given).begin()["only_settings"]
-    with pytest.raises(InputError, match="it was never opened.*shows why"):
-        session(tmp_path, ["cleanup", "release"], given, awx_workflow_job_id=7).begin()
-    assert list((tmp_path / "runs").iterdir()) == []
-
-
-def test_without_the_folder_of_the_runs_nobody_knows_what_a_run_holds(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"runs \(run_artifacts_dir\) does not exist"):
-        session(tmp_path, ["cleanup", "release"], {"run_name": "awx-43"}).begin()
-
-
-def test_a_name_is_used_once(tmp_path: Path) -> None:
-    given = {"run_name": "awx-42"}
-    first = session(tmp_path, extra=given).begin()
-    with pytest.raises(InputError, match="run_name=awx-42: this run exists.*continue it with -e .*run_dir"):
-        session(tmp_path, extra=given).begin()
-    assert session(tmp_path, ["settings"], given).begin()["only_settings"]
-    assert session(tmp_path, extra={**given, "run_dir": first["run_dir"]}).begin()["run_id"] == first["run_id"]
-
-
-@pytest.mark.parametrize("name", ["../x", ".hidden", "a b", "a/b", "x" * 61])
-def test_a_name_that_is_no_part_of_a_path_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="run_name '"):
-        session(tmp_path, extra={"run_name": name}).begin()
     assert not (tmp_path / "runs").exists()
