@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
@@ -24,163 +21,28 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import run_cleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import apply_json_merge_patch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
     failure_actions,
     failure_injector,
     failure_ledger,
     failure_schedule,
-    failure_targets,
-    real_node_failures,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_injector import FailureInjector
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
-    PlannedFailure,
-    schedule_failures,
+from failing_cluster import (
+    NodeServer,
+    inject_all,
+    injector,
+    node,
+    plan,
+    pod,
+    point,
+    rows,
+    wait_for_row,
 )
-from scripted_server import Asked, ScriptedServer, status_object
+from scripted_server import Asked
 
-RESOURCES = {
-    "/api/v1": [("Node", "nodes", False), ("Pod", "pods", True)],
-    "/apis/coordination.k8s.io/v1": [("Lease", "leases", True)],
-}
 MARK = run_labels.FAILURE
-
-
-def node(name: str, gpus: int = 8, ready: str = "True", **annotations: str) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": name,
-            "resourceVersion": "7",
-            "labels": {"perfscale.seatrial/simulated": "true"},
-            "annotations": annotations,
-        },
-        "spec": {},
-        "status": {
-            "conditions": [{"type": "Ready", "status": ready}],
-            "allocatable": {"nvidia.com/gpu": str(gpus)},
-            "capacity": {"nvidia.com/gpu": str(gpus)},
-        },
-    }
-
-
-def pod(name: str, on: str, policy: str = "Never") -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": {}},
-        "spec": {"nodeName": on, "restartPolicy": policy},
-        "status": {"phase": "Running"},
-    }
-
-
-def merged_conditions(item: dict[str, Any], change: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the conditions of an object after a strategic merge patch: one for each type."""
-    conditions = {condition["type"]: condition for condition in item["status"].get("conditions", ())}
-    for condition in change["status"].get("conditions", ()):
-        conditions[condition["type"]] = condition
-        if condition.get("$patch") == "delete":
-            del conditions[condition["type"]]
-    return list(conditions.values())
-
-
-class NodeServer:
-    """Nodes, pods and leases in memory. refuse: returns the status of a request that fails, 0 for one that does not."""
-
-    def __init__(self, server: ScriptedServer, folder: Path) -> None:
-        self.objects: dict[str, dict[str, Any]] = {}
-        self.refuse: Callable[[Asked], int] = lambda asked: 0
-        self.before_answer: Callable[[Asked], None] = lambda asked: None
-        self.changes: list[str] = []
-        self.http = server
-        server.answer = self.answer
-        self.kubeconfig = server.kubeconfig(folder / "kubeconfig")
-        self.client = Client.from_kubeconfig(self.kubeconfig)
-
-    def add(self, *nodes: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> None:
-        self.objects |= {f"/api/v1/nodes/{item['metadata']['name']}": item for item in nodes}
-        self.objects |= {f"/api/v1/namespaces/ns/pods/{item['metadata']['name']}": item for item in pods}
-
-    def node(self, name: str) -> dict[str, Any]:
-        return self.objects[f"/api/v1/nodes/{name}"]
-
-    def answer(self, asked: Asked) -> Any:
-        url = urlsplit(asked.path)
-        path, query = url.path, parse_qs(url.query)
-        self.before_answer(asked)
-        if status := self.refuse(asked):
-            return status, status_object(status, "Refused", f"{asked.method} is refused")
-        if path in RESOURCES:
-            found = [
-                {"kind": kind, "name": name, "namespaced": inside, "verbs": ["get"]}
-                for kind, name, inside in RESOURCES[path]
-            ]
-            return 200, {"resources": found}
-        if "watch" in query:
-            return 500, status_object(500, "Broken", "no watch here")
-        if asked.method == "GET" and (name := path.rsplit("/", 1)[1]) in ("nodes", "pods", "leases"):
-            items = [value for place, value in self.objects.items() if place.split("/")[-2] == name]
-            return 200, {"metadata": {"resourceVersion": "9"}, "items": json.loads(json.dumps(items))}
-        if asked.method == "POST":
-            self.changes.append(f"{asked.method} {path}")
-            self.objects.pop(path.removesuffix("/eviction"))
-            return 201, {}
-        place = path.removesuffix("/status")
-        if place not in self.objects:
-            return 404, status_object(404, "NotFound", "there is none")
-        if asked.method == "PATCH":
-            self.changes.append(f"{asked.method} {path}")
-            change = json.loads(asked.body)
-            if "strategic" in {name.lower(): value for name, value in asked.headers.items()}["content-type"]:
-                change["status"]["conditions"] = merged_conditions(self.objects[place], change)
-            self.objects[place] = apply_json_merge_patch(self.objects[place], change)
-        return 200, self.objects[place]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[NodeServer]:
-    with ScriptedServer(lambda asked: None) as server:
-        found = NodeServer(server, tmp_path)
-        yield found
-        found.client.close()
-
-
-def plan(kind: str = "node_drained", **options: Any) -> list[PlannedFailure]:
-    defaults = {name: option.get("default") for name, option in failure_schedule.OPTIONS.items()}
-    return schedule_failures([{**defaults, "kind": kind, "at": [0.0], **options}], 1)
-
-
-def point(folder: Path) -> Path:
-    path = folder / "points" / "001"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def injector(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], said: Any = None) -> FailureInjector:
-    say = said.append if said is not None else lambda text: None
-    clock = MonotonicWallClock.start()
-    return FailureInjector(cluster.client.access, clock, point(folder), "failing", "001", 1, planned, say)
-
-
-def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
-    return [row for row in files.read_json_lines(point(folder) / failure_ledger.FILE) if row["type"] == kind]
-
-
-def wait_for_row(folder: Path, kind: str, number: int = 1) -> None:
-    deadline = time.monotonic() + 30
-    while len(rows(folder, kind)) < number:
-        assert time.monotonic() < deadline, f"no row {kind}"
-        time.sleep(0.02)
-
-
-def inject_all(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], number: int) -> FailureInjector:
-    found = injector(cluster, folder, planned)
-    found.open()
-    found.begin(time.monotonic())
-    wait_for_row(folder, "injected", number)
-    return found
 
 
 def write_row(folder: Path, number: int, target: str, server: str, kind: str = "gpu_lost") -> None:
@@ -323,17 +185,6 @@ def test_failures_that_were_not_due_before_the_end_are_counted(cluster: NodeServ
     assert found.summary() == {"pod_killed": 1, "not_due": 2}
 
 
-def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: NodeServer, tmp_path: Path) -> None:
-    cluster.add(node("a"), node("b"), node("c"), node("d"), pods=(pod("p", "a"), pod("q", "d")))
-    for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2")):
-        cluster.node(name)["metadata"]["labels"]["rack"] = rack
-    failure_actions.check_cluster(cluster.client, plan(by="rack"))
-    with pytest.raises(InputError, match="by of a node_drained is 'rakc', and no node has this label .*'rack'"):
-        failure_actions.check_cluster(cluster.client, plan(by="rakc"))
-    inject_all(cluster, tmp_path, plan(by="rack", count=9), 2).close()
-    assert [row["target"] for row in rows(tmp_path, "inject")] == ["a", "b"], "r2 runs no pod, and d has no rack"
-
-
 def test_a_gpu_that_a_health_agent_reports_as_lost_is_a_condition_and_a_taint_until_it_is_undone(
     cluster: NodeServer, tmp_path: Path
 ) -> None:
@@ -378,45 +229,6 @@ def test_a_taint_that_another_writes_at_the_same_time_is_kept(cluster: NodeServe
     assert cluster.node("a")["spec"]["taints"] == [other]
 
 
-def made_pod(name: str, generated: str = "", **labels: str) -> dict[str, Any]:
-    made = pod(name, "a")
-    made["metadata"] |= {"generateName": generated, "labels": {name.replace("_", "-"): labels[name] for name in labels}}
-    return made
-
-
-@pytest.mark.parametrize("kind", ["pod_killed", "gpu_lost"])
-def test_the_pod_that_is_hit_has_the_same_role_in_each_run(cluster: NodeServer, kind: str) -> None:
-    (failure,) = plan(kind, **({"pod_fails": True} if kind == "gpu_lost" else {}))
-    hit = []
-    for run in map("run-{}".format, range(8)):
-        begins = [f"{run}-001-{index}-workers-0-{number}-" for index in range(3) for number in range(4)]
-        made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin) for begin in begins]
-        cluster.objects.clear()
-        cluster.add(node("a"), pods=tuple(sorted(made, key=lambda item: item["metadata"]["name"][-5:])))
-        pods = failure_targets.list_running_load_pods(cluster.client, failure, run, "001")
-        (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
-        hit += [row["role"] for row in failure_targets.pods_of_target(failure, target, pods, 1)]
-    assert len(hit) == 8 and len(set(hit)) == 1 and re.fullmatch(r"[0-2]-workers-0-[0-3]", hit[0])
-
-
-@pytest.mark.parametrize(
-    ("made", "role"),
-    [
-        (made_pod("run-001-4-x7k2p", "run-001-4-"), "4"),
-        (made_pod("run-001-4-86f5d-x7k2p", "run-001-4-86f5d-", pod_template_hash="86f5d"), "4"),
-        (made_pod("run-001-4-0-3", "run-001-4-0-", **{"apps.kubernetes.io/pod_index": "3"}), "4-0-3"),
-        (made_pod("a-pod-of-a-template"), "a-pod-of-a-template"),
-    ],
-)
-def test_the_role_of_a_pod_is_its_name_without_what_differs_from_run_to_run(
-    cluster: NodeServer, made: dict[str, Any], role: str
-) -> None:
-    cluster.add(node("a"), pods=(made,))
-    assert [row["role"] for row in failure_targets.list_running_load_pods(cluster.client, plan()[0], "run", "001")] == [
-        role
-    ]
-
-
 def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServer, tmp_path: Path) -> None:
     cluster.add(node("a"), pods=(pod("p", "a"), pod("q", "a")))
     inject_all(cluster, tmp_path, plan("gpu_lost", pod_fails=True), 1).close()
@@ -424,101 +236,6 @@ def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServ
     assert [place["name"] for place in rows(tmp_path, "inject")[0]["pods"]] == ["q"]
     phases = [cluster.objects[f"/api/v1/namespaces/ns/pods/{name}"]["status"]["phase"] for name in "pq"]
     assert phases == ["Running", "Failed"]
-
-
-def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluster: NodeServer) -> None:
-    made = [pod(name, "a") for name in "pqrsth"] + [pod("far", "b")]
-    for number, item in enumerate(made):
-        item["metadata"]["labels"] = {
-            "perfscale.seatrial/index": {"p": "0", "q": "0", "r": "0", "s": "1"}.get(item["metadata"]["name"], "2")
-        }
-        item["status"]["podIP"] = f"10.0.0.{number}"
-    made[4]["status"]["podIP"] = ""
-    made[5]["spec"]["hostNetwork"] = True
-    real = node("a")
-    real["metadata"]["labels"] = {}
-    cluster.add(real, node("b"), pods=tuple(made))
-    (failure,) = plan("network_cut", duration=5.0)
-    pods = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001")
-    assert [row["name"] for row in pods] == ["p", "q", "r"], "the others have no peer that has an address of its own"
-    (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
-    hit = failure_targets.pods_of_target(failure, target, pods, 1)
-    assert len(hit) == 2 and failure_targets.target_name_of_pod(hit[0]) == target and hit[1] != hit[0]
-    assert hit == failure_targets.pods_of_target(failure, target, list(reversed(pods)), 1)
-    assert failure_targets.choose_failure_targets(cluster.client, failure, pods, {target}, 1) != [target]
-    real["metadata"]["labels"] = {"perfscale.seatrial/simulated": "true"}
-    assert failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1) == []
-    assert "no two pods of a workload run on one real node" in failure_targets.why_skipped(failure)
-
-
-def pods_of_workload(cluster: NodeServer, names: str) -> None:
-    """Add pods of one workload on a real node."""
-    made = [pod(name, "a") for name in names]
-    for number, item in enumerate(made):
-        item["metadata"]["labels"] = {"perfscale.seatrial/index": "0"}
-        item["status"]["podIP"] = f"10.0.0.{number}"
-    real = node("a")
-    real["metadata"]["labels"] = {}
-    cluster.add(real, pods=tuple(made))
-
-
-@pytest.fixture
-def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
-    monkeypatch.setattr(real_node_failures, "read_cluster_folder", lambda _server: {"instance": "none"})
-    monkeypatch.setattr(real_node_failures, "inject_network_cut", lambda _row: None)
-    monkeypatch.setattr(real_node_failures, "undo_network_cut", lambda _server, _row: True)
-
-
-@pytest.mark.usefixtures("cuts")
-def test_no_pod_is_cut_from_two_peers_at_once(cluster: NodeServer, tmp_path: Path) -> None:
-    pods_of_workload(cluster, "pqrst")
-    planned = plan("network_cut", at=[0.0, 0.1, 0.2], duration=60.0)
-    found = injector(cluster, tmp_path, planned)
-    found.open()
-    found.begin(time.monotonic())
-    wait_for_row(tmp_path, "skipped")
-    found.close()
-    hit = [place["name"] for row in rows(tmp_path, "inject") for place in row["pods"]]
-    assert len(hit) == len(set(hit)) == 4, "the fifth pod has no free peer"
-    assert found.summary() == {"network_cut": 2, "skipped": 1}
-
-
-@pytest.mark.usefixtures("cuts")
-def test_targets_of_one_failure_do_not_share_pods(cluster: NodeServer, tmp_path: Path) -> None:
-    pods_of_workload(cluster, "pqrst")
-    found = inject_all(cluster, tmp_path, plan("network_cut", count=3, duration=60.0), 2)
-    wait_for_row(tmp_path, "skipped")
-    found.close()
-    cut = rows(tmp_path, "inject")
-    hit = [place["name"] for row in cut for place in row["pods"]]
-    assert len(hit) == len(set(hit)) == 4 and {row["number"] for row in cut} == {0}
-    assert "has a failure that is not over" in rows(tmp_path, "skipped")[0]["reason"]
-
-
-@pytest.mark.usefixtures("cuts")
-def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
-    cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def inject(_row: Any) -> None:
-        raise real_node_failures.PodEnded("pod p has ended")
-
-    monkeypatch.setattr(real_node_failures, "inject_network_cut", inject)
-    pods_of_workload(cluster, "pq")
-    found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
-    found.open()
-    found.begin(time.monotonic())
-    wait_for_row(tmp_path, "undone")
-    found.check()
-    found.close()
-    assert rows(tmp_path, "skipped")[0]["reason"] == "pod p has ended" and rows(tmp_path, "injected") == []
-    assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
-    assert len(rows(tmp_path, "undone")) == 1 and found.summary() == {"skipped": 1}
-
-
-def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
-    with pytest.raises(InputError, match="network_cut is possible only on a real node of a rehearsal"):
-        failure_actions.check_cluster(cluster.client, plan("network_cut"))
 
 
 @pytest.mark.parametrize("kind", failure_schedule.OF_CONTROL_PLANE)
