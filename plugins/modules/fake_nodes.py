@@ -125,6 +125,33 @@ options:
         and C(simulated), and the capacity C(memory). Requires Kubernetes 1.34 or newer.
     type: bool
     default: false
+  partitions:
+    description:
+      - Partitions that each GPU can be divided into, published as further devices of O(devices), such as sevenths. The
+        whole GPU and its partitions share counters, so that a claim gets only what the others have left
+        (C(sharedCounters) and C(consumesCounters) of a C(ResourceSlice)). A GPU has as many partitions of a kind as it
+        has room for. They have the attributes C(type) V(mig), C(profile), C(parentIndex), and the capacities C(memory)
+        and C(slices). Requires Kubernetes 1.36 or newer.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      profile:
+        description: Name of the kind of partition, by which claims select it.
+        type: str
+        required: true
+      slices:
+        description: How many of the O(partition_slices) of a GPU it takes.
+        type: int
+        required: true
+      memory_mib:
+        description: How much of the O(gpu_memory_mib) of a GPU it takes.
+        type: int
+        required: true
+  partition_slices:
+    description: Compute slices of each GPU, of which O(partitions) take some.
+    type: int
+    default: 7
   topology:
     description:
       - Levels of the topology of the nodes, widest first. Consecutive nodes share the value of a level's label, such as
@@ -215,6 +242,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     FakeGpuOperatorSpec,
     NodePool,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
+    GpuPartition,
+    GpuPartitioning,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
     FakeNodePermission,
 )
@@ -254,6 +285,17 @@ def main() -> None:
             "operator_version": {"type": "str", "default": "0.2.0"},
             "operator_registry": {"type": "str", "default": "ghcr.io/run-ai/fake-gpu-operator"},
             "devices": {"type": "bool", "default": False},
+            "partitions": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "profile": {"type": "str", "required": True},
+                    "slices": {"type": "int", "required": True},
+                    "memory_mib": {"type": "int", "required": True},
+                },
+            },
+            "partition_slices": {"type": "int", "default": 7},
             "topology": {
                 "type": "list",
                 "elements": "dict",
@@ -295,6 +337,9 @@ def main() -> None:
         operator,
         params["devices"],
         tuple(TopologyLevel(**level) for level in params["topology"]),
+        GpuPartitioning(
+            params["partition_slices"], tuple(GpuPartition(**partition) for partition in params["partitions"])
+        ),
     )
     establish = fake_nodes.create_fake_nodes if params["state"] == "present" else fake_nodes.remove_fake_nodes
 

@@ -11,6 +11,7 @@ an error is about:
 - ``one_of``: what the setting may be
 - ``distributions``: place in the setting -> a distribution of random numbers, each of which must be valid
 - ``node_levels``: levels of the topology of simulated nodes, which must fit into each other
+- ``partitions``, ``slices``, ``memory_mib``: partitions of simulated GPUs, which must fit into a GPU that has so much
 - ``refuse_when``, ``because``: a condition on the settings under which nothing may run
 - ``requests``: options of module inference_load, which must be valid
 - ``failures``, ``seed``: options of module workload_submit, which must be valid
@@ -27,7 +28,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import gpu_devices, simulated_node_pool
 
 from . import load_setting_checks, secrets_inside_settings
 from .setting_templates import Render
@@ -65,6 +66,8 @@ def _problems_found_by_checks(
         elif "node_levels" in entry:
             levels, unknown = render(entry["node_levels"], settings)
             yield from () if unknown else _levels_that_do_not_fit(entry["setting"], levels)
+        elif "partitions" in entry:
+            yield from _partitions_that_do_not_fit(render(entry, settings))
         elif "distributions" in entry:
             specs, unknown = render(entry["distributions"], settings)
             yield from () if unknown else _invalid_distributions(entry["setting"], specs)
@@ -93,6 +96,23 @@ def _levels_that_do_not_fit(name: str, levels: Sequence[Mapping[str, Any]]) -> I
         )
     except InputError as error:
         yield name, str(error)
+
+
+def _partitions_that_do_not_fit(rendered: tuple[Any, Any]) -> Iterator[Problem]:
+    """``rendered``: an entry with partitions, and what of it is not known yet."""
+    entry, unknown = rendered
+    if unknown:
+        return
+    try:
+        gpu_devices.GpuPartitioning(
+            int(entry["slices"]),
+            tuple(
+                gpu_devices.GpuPartition(str(part["profile"]), int(part["slices"]), int(part["memory_mib"]))
+                for part in entry["partitions"]
+            ),
+        ).check(int(entry["memory_mib"]))
+    except InputError as error:
+        yield entry["setting"], str(error)
 
 
 def _invalid_distributions(name: str, specs: Mapping[str, Any]) -> Iterator[Problem]:

@@ -328,6 +328,103 @@ def test_pods_request_gpus_as_a_resource_or_by_claims() -> None:
     assert by_claim["containers"][0]["resources"]["limits"]["t1-001.perfscale.seatrial/gpu"] == "2"
 
 
+PARTITIONS = {
+    "scheduler_mode": "job",
+    "scheduler_gpu_request": "claim",
+    "fake_gpu_devices": True,
+    "fake_gpu_partitions": [
+        {"profile": "1g.10gb", "slices": 1, "memory_mib": 10240},
+        {"profile": "3g.40gb", "slices": 3, "memory_mib": 40960},
+    ],
+    "fake_gpu_partition_slices": 7,
+    "fake_gpu_memory_mib": 81920,
+    "scheduler_jobs": [
+        {"name": "part", "gpus": 2, "partition": "1g.10gb"},
+        {"name": "whole", "gpus": 2},
+        {"name": "again", "gpus": 2, "partition": ""},
+    ],
+}
+
+
+def test_jobs_claim_partitions_by_their_profile_and_whole_gpus_by_having_none() -> None:
+    made, entries = variables(PARTITIONS, "__scheduler_point_objects", "__scheduler_templates")
+    requests = {
+        one["metadata"]["name"]: one["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+        for one in made
+        if one["kind"] == "ResourceClaimTemplate"
+    }
+    attributes = 'device.attributes["gpu.perfscale.seatrial"]'
+    selectors = {
+        name: [selector["cel"]["expression"] for selector in request["selectors"]] for name, request in requests.items()
+    }
+    assert selectors == {
+        "gpus-001-2-1g-10gb": [f'"profile" in {attributes} && {attributes}.profile == "1g.10gb"'],
+        "gpus-001-2": [f'!("profile" in {attributes})'],
+    }
+    assert {request["count"] for request in requests.values()} == {2}
+    names = [entry["parameters"]["claim_template"] for entry in entries]
+    assert names == ["gpus-001-2-1g-10gb", "gpus-001-2", "gpus-001-2"]
+    # Figures count the parts of the GPUs.
+    held = [float(entry["parameters"]["scheduling"]["requests"]["nvidia.com/gpu"]) for entry in entries]
+    assert held == pytest.approx([2 / 7, 2, 2])
+    (half, *_others) = variables(
+        {**PARTITIONS, "scheduler_jobs": [{"name": "a", "partition": "3g.40gb"}]}, "__scheduler_templates"
+    )[0]
+    assert float(half["parameters"]["scheduling"]["requests"]["nvidia.com/gpu"]) == 0.5
+    (job,) = objects(PARTITIONS)
+    annotations = job["spec"]["template"]["metadata"]["annotations"]
+    assert float(annotations["perfscale.seatrial/gpus"]) == pytest.approx(2 / 7)
+
+
+def test_without_partitions_on_simulated_nodes_no_request_selects_whole_gpus() -> None:
+    settings = {**PARTITIONS, "fake_gpu_partitions": [], "scheduler_jobs": [{"name": "whole"}]}
+    (made,) = variables(settings, "__scheduler_claim_objects")
+    assert "selectors" not in made[1]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    (made,) = variables({**settings, "scheduler_device_driver": "gpu.nvidia.com"}, "__scheduler_claim_objects")
+    (selector,) = made[1]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
+    assert selector["cel"]["expression"] == '!("profile" in device.attributes["gpu.nvidia.com"])'
+    by_claim = {**PARTITIONS, "scheduler_gpu_request": "resource_by_claim", "scheduler_jobs": [{"name": "whole"}]}
+    ((device_class,),) = variables(by_claim, "__scheduler_claim_objects")
+    assert len(device_class["spec"]["selectors"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ""),
+        ({"scheduler_gpu_request": "resource"}, "set scheduler_gpu_request to claim"),
+        ({"scheduler_partition": "2g.20gb"}, "no simulated GPU has"),
+        ({"scheduler_partition": "2g.20gb", "scheduler_device_driver": "gpu.nvidia.com"}, ""),
+        ({"scheduler_jobs": [{"name": "a", "partition": "1g.20gb"}]}, "no simulated GPU has"),
+    ],
+)
+def test_partitions_that_there_are_not_are_refused(changed: dict[str, Any], words: str) -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    checks = [
+        one
+        for one in checks_declared_by_roles.read_checks(ROLE / "meta" / "checks.yml")
+        if one["setting"] == "scheduler_partition"
+    ]
+    usual = LOADER.load_from_file(str(ROLE / "defaults" / "main.yml"))
+    refused = checks_declared_by_roles.first_refused_setting(checks, {**usual, **PARTITIONS, **changed}, render)
+    assert (refused is None) if not words else refused is not None and words in refused[1]
+
+
+def test_the_plan_counts_the_part_of_a_gpu_that_a_partition_is() -> None:
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    gpus = LOADER.load_from_file(str(ROLE / "meta" / "doctor.yml"), trusted_as_template=True)["plan"]["gpus"]
+    usual = {"scheduler_pods": 4, "scheduler_gpus": 1, "scheduler_partition": ""}
+    part = {**PARTITIONS, "scheduler_jobs": [{"name": "a"}], "scheduler_partition": "1g.10gb"}
+    half = {**part, "scheduler_partition": "3g.40gb"}  # of the memory; of the slices it takes less
+    for settings, wanted in (
+        (part, 4 / 7),
+        (half, 2),
+        (PARTITIONS, 8),
+        ({"scheduler_jobs": [{"name": "a", "gpus": 3}]}, 12),
+    ):
+        assert float(render(gpus, {**usual, **settings})[0]) == pytest.approx(wanted)
+
+
 def test_a_point_has_a_class_of_devices_and_a_template_for_each_number_of_gpus() -> None:
     jobs = [{"name": "small", "gpus": 1}, {"name": "large", "gpus": 4}, {"name": "none", "gpus": 0}]
     settings = {"scheduler_mode": "job", "scheduler_jobs": jobs}

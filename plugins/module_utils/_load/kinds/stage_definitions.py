@@ -328,10 +328,11 @@ def _check_functions(node: Any, known: dict[str, Any]) -> None:
 def pod_gpu_count(resource: dict[str, Any]) -> float:
     """Return the number of GPUs of a pod: the limits of its containers for resources named .../gpu.
 
-    The devices of a claim are not in the pod. Our templates say their number in an annotation.
+    The devices of a claim are not in the pod. Our templates say their number in an annotation; a partition is a part of
+    one.
     """
     claimed = (resource["metadata"].get("annotations") or {}).get(run_labels.GPUS) if "metadata" in resource else None
-    count = float(formats.parse_whole_number(claimed) or 0)
+    count = parse_kube_quantity(claimed) if formats.is_kube_quantity(claimed) else 0.0
     for container in (resource.get("spec") or {}).get("containers") or ():
         for name, asked in ((container.get("resources") or {}).get("limits") or {}).items():
             if name.endswith("/gpu"):

@@ -24,7 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
+
+from .gpu_devices import API_VERSION
 
 GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.
@@ -132,65 +135,8 @@ def _wait_for_gpus(client: Client, selector: str, labels: Mapping[str, str], tim
         time.sleep(_PAUSE)
 
 
-API_VERSION = "resource.k8s.io/v1"
-#: The name of the driver, which selects the devices: device.driver == "gpu.perfscale.seatrial".
-DRIVER = "gpu.perfscale.seatrial"
-#: The API server accepts at most this many devices in a slice.
-SLICE_DEVICES = 128
 #: Sends a request for each item, in parallel.
 SendAll = Callable[[Callable[[Any], object], list[Any]], None]
-#: GPUs of a simulated node that share a NUMA node.
-NUMA_GPUS = 4
-
-
-@dataclass(frozen=True)
-class DeviceShape:
-    """The GPUs of one node: their number, their product, and the memory of each in MiB."""
-
-    gpus: int
-    product: str
-    memory_mib: int
-
-
-def device_manifest(shape: DeviceShape, number: int) -> dict[str, Any]:
-    """Return one device. Its attributes have the names that NVIDIA's driver uses, as far as it has them."""
-    return {
-        "name": f"gpu-{number}",
-        "attributes": {
-            "type": {"string": "gpu"},
-            "productName": {"string": shape.product},
-            "index": {"int": number},
-            "numaNode": {"int": number // NUMA_GPUS},
-            "simulated": {"bool": True},
-        },
-        "capacity": {"memory": {"value": f"{shape.memory_mib}Mi"}},
-    }
-
-
-def node_slices(shape: DeviceShape, node: Mapping[str, Any], labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the slices of a node. They belong to it, so that the API server deletes them after it."""
-    metadata = node["metadata"]
-    devices = [device_manifest(shape, number) for number in range(shape.gpus)]
-    parts = [devices[start : start + SLICE_DEVICES] for start in range(0, len(devices), SLICE_DEVICES)]
-    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
-    return [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "ResourceSlice",
-            "metadata": {
-                "name": f"{metadata['name']}-gpu-{number}",
-                "labels": dict(labels),
-                "ownerReferences": [owner],
-            },
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": metadata["name"],
-                "pool": {"name": metadata["name"], "generation": 1, "resourceSliceCount": len(parts)},
-                "devices": part,
-            },
-        }
-        for number, part in enumerate(parts)
-    ]
 
 
 @dataclass(frozen=True)
@@ -214,19 +160,16 @@ def compute_slice_changes(wanted: Sequence[Mapping[str, Any]], present: Iterable
 def _is_same(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> bool:
     owners = [owner["uid"] for owner in have["metadata"].get("ownerReferences") or ()]
     uid = wanted["metadata"]["ownerReferences"][0]["uid"]
-    return owners == [uid] and _comparable_devices(have) == _comparable_devices(wanted)
+    return owners == [uid] and _comparable(have["spec"]) == _comparable(wanted["spec"])
 
 
-def _comparable_devices(resource_slice: Mapping[str, Any]) -> list[tuple[str, Any, dict[str, Any]]]:
-    """Return the devices of a slice. The API server writes quantities in another unit, 80Gi for 81920Mi."""
-    return [
-        (
-            device["name"],
-            device.get("attributes"),
-            {name: parse_kube_quantity(size["value"]) for name, size in (device.get("capacity") or {}).items()},
-        )
-        for device in resource_slice["spec"].get("devices") or ()
-    ]
+def _comparable(part: Any) -> Any:
+    """Return a part of a slice with quantities as numbers. The API server writes another unit, 80Gi for 81920Mi."""
+    if isinstance(part, Mapping):
+        return {
+            key: parse_kube_quantity(value) if key == "value" else _comparable(value) for key, value in part.items()
+        }
+    return [_comparable(element) for element in part] if isinstance(part, (list, tuple)) else part
 
 
 def list_slices(client: Client, selector: str) -> list[dict[str, Any]]:
@@ -244,8 +187,23 @@ def apply_slices(client: Client, changes: SliceChanges, send_all: SendAll) -> No
         kind = client.kind(API_VERSION, "ResourceSlice")
     except InputError as error:
         raise InputError(f"{error}; devices of simulated nodes need Kubernetes 1.34 or newer") from error
+    _check_counters_are_kept(client, kind, changes.create)
     send_all(lambda name: client.delete(kind, name), changes.remove)
     send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
+
+
+def _check_counters_are_kept(client: Client, kind: ServedKind, slices: Sequence[dict[str, Any]]) -> None:
+    """Raise InputError if the API server drops counters: then all partitions of a GPU could be allocated at once."""
+    counters = next((manifest for manifest in slices if "sharedCounters" in manifest["spec"]), None)
+    if counters is None:
+        return
+    trial = {**counters, "metadata": {**counters["metadata"], "name": f"{counters['metadata']['name']}-trial"}}
+    stored = client.request("POST", kind.path(), trial, query={"dryRun": "All"})
+    if not stored["spec"].get("sharedCounters"):
+        raise InputError(
+            "fake_gpu_partitions: the API server stores no counters of devices; they need Kubernetes 1.36 or newer,"
+            " with its feature gate DRAPartitionableDevices"
+        )
 
 
 def slice_labels(pool: str, run_id: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 
 from . import advertised_gpus, kwok_on_real_cluster
 from .fake_gpu_operator import FakeGpuOperatorSpec
+from .gpu_devices import GpuPartitioning
 from .kwok_on_real_cluster import FakeNodePermission
 
 
@@ -96,6 +97,8 @@ class NodePoolSpec:
     devices: bool = False
     #: Levels of the topology, widest first.
     topology: tuple[TopologyLevel, ...] = ()
+    #: Into which partitions the devices can be divided.
+    partitioning: GpuPartitioning = GpuPartitioning()
 
     def check(self) -> None:
         """Raise InputError for an invalid value."""
@@ -106,6 +109,7 @@ class NodePoolSpec:
             if name in least and value < least[name]:
                 raise InputError(f"{name} is {value}, at least {least[name]} is required")
         check_topology_levels(self.topology)
+        self.partitioning.check(self.shape.gpu_memory_mib)
 
 
 def format_node_name(spec: NodePoolSpec, index: int) -> str:

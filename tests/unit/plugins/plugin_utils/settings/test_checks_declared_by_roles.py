@@ -209,6 +209,33 @@ def test_levels_of_nodes_that_do_not_fit_into_each_other_are_known_before_a_run(
     assert name == "fake_gpu_topology" and "8 nodes of example.com/level0 can't be divided into parts of 3" in why
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ""),
+        ({"fake_gpu_partitions": []}, ""),
+        ({"fake_gpu_devices": False}, "set fake_gpu_devices to true"),
+        ({"fake_gpu_partition_slices": 2}, "3g.40gb has slices 3, it must be 1 to 2"),
+        ({"fake_gpu_memory_mib": 40000}, "3g.40gb has memory_mib 40960, it must be 1 to 40000"),
+    ],
+)
+def test_partitions_that_no_gpu_has_room_for_are_known_before_a_run(changed: dict[str, Any], words: str) -> None:
+    checks = checks_declared_by_roles.read_checks(
+        phase_preconditions.ROOT / "roles" / "fake_gpu" / "meta" / "checks.yml"
+    )
+    render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
+    values = {
+        "fake_gpu_topology": [],
+        "fake_gpu_devices": True,
+        "fake_gpu_partitions": [{"profile": "3g.40gb", "slices": 3, "memory_mib": 40960}],
+        "fake_gpu_partition_slices": 7,
+        "fake_gpu_memory_mib": 81920,
+        **changed,
+    }
+    problem_there = checks_declared_by_roles.first_refused_setting(checks, values, render)
+    assert (problem_there is None) if not words else problem_there is not None and words in problem_there[1]
+
+
 REHEARSAL: dict[str, Any] = {"cluster_provider": "rehearsal", "rehearsal_name": "", "rehearsal_components": []}
 SERVING = phase_preconditions.ROOT / "roles" / "serving"
 

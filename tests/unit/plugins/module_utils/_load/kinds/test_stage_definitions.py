@@ -325,4 +325,7 @@ def test_a_stage_at_deletion_neither_ends_a_workload_nor_shows_that_it_runs(more
 def test_a_pod_has_the_gpus_of_its_limits_and_those_that_our_template_says_it_claims() -> None:
     limits = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}}
     claims = {"metadata": {"annotations": {"perfscale.seatrial/gpus": "4"}}, "spec": {"containers": [{}]}}
-    assert [stage_definitions.pod_gpu_count(pod) for pod in (limits, claims)] == [2.0, 4.0]
+    half = {"metadata": {"annotations": {"perfscale.seatrial/gpus": "0.5"}}, "spec": {"containers": [{}]}}
+    wrong = {"metadata": {"annotations": {"perfscale.seatrial/gpus": "many"}}, "spec": {"containers": [{}]}}
+    pods = (limits, claims, half, wrong)
+    assert [stage_definitions.pod_gpu_count(pod) for pod in pods] == [2.0, 4.0, 0.5, 0.0]

@@ -1,33 +1,31 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ResourceSlices of simulated nodes: complete pools, owned by their nodes, and no write where nothing changes."""
+"""ResourceSlices of simulated nodes: no write where nothing changes."""
 
 from __future__ import annotations
 
+import copy
+import json
+from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import advertised_gpus
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.advertised_gpus import DeviceShape
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import advertised_gpus, gpu_devices
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
+    DeviceShape,
+    GpuPartition,
+    GpuPartitioning,
+)
+from scripted_server import Asked, ScriptedServer
 
 NODE = {"metadata": {"name": "fake-gpu-0000", "uid": "node-uid"}}
 LABELS = advertised_gpus.slice_labels("fake-gpu", "t1")
 
 
-def slices(gpus: int, node: dict[str, Any] = NODE) -> list[dict[str, Any]]:
-    return advertised_gpus.node_slices(DeviceShape(gpus, "A100", 81920), node, LABELS)
-
-
-@given(st.integers(0, 700))
-def test_each_gpu_is_one_device_of_a_complete_pool(gpus: int) -> None:
-    made = slices(gpus)
-    devices = [device for one in made for device in one["spec"]["devices"]]
-    assert [device["name"] for device in devices] == [f"gpu-{number}" for number in range(gpus)]
-    assert all(0 < len(one["spec"]["devices"]) <= 128 for one in made)
-    assert {one["spec"]["pool"]["resourceSliceCount"] for one in made} <= {len(made)}
-    assert len({one["metadata"]["name"] for one in made}) == len(made)
-    assert all(one["metadata"]["ownerReferences"][0]["uid"] == "node-uid" for one in made)
+def slices(gpus: int, node: dict[str, Any] = NODE, *partitions: GpuPartition) -> list[dict[str, Any]]:
+    return gpu_devices.node_slices(DeviceShape(gpus, "A100", 81920, GpuPartitioning(7, partitions)), node, LABELS)
 
 
 def test_only_what_differs_is_written() -> None:
@@ -38,3 +36,49 @@ def test_only_what_differs_is_written() -> None:
     for present, create in ((slices(8, other_node), wanted), (slices(4), wanted), (wanted, [])):
         changes = advertised_gpus.compute_slice_changes(create, present)
         assert (changes.create, changes.remove) == (create, ["fake-gpu-0000-gpu-0"])
+
+
+def test_counters_in_another_unit_are_the_same_and_other_partitions_are_not() -> None:
+    seventh, half = GpuPartition("1g.10gb", 1, 10240), GpuPartition("3g.40gb", 3, 40960)
+    wanted = slices(1, NODE, seventh)
+    stored = copy.deepcopy(wanted)
+    stored[0]["spec"]["sharedCounters"][0]["counters"]["memory"]["value"] = "80Gi"
+    for device in stored[1]["spec"]["devices"]:
+        (consumed,) = device["consumesCounters"]
+        memory = consumed["counters"]["memory"]
+        memory["value"] = {"81920Mi": "80Gi", "10240Mi": "10Gi"}[memory["value"]]
+    same = advertised_gpus.compute_slice_changes(wanted, stored)
+    assert (same.create, same.remove) == ([], [])
+    more = advertised_gpus.compute_slice_changes(slices(1, NODE, seventh, half), stored)
+    assert more.remove == ["fake-gpu-0000-gpu-0"] and len(more.create) == 1  # the counters of the GPU stay
+    none = advertised_gpus.compute_slice_changes(slices(1), stored)
+    assert none.remove == ["fake-gpu-0000-counters-0", "fake-gpu-0000-gpu-0"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_partitions_are_published_only_where_the_server_stores_their_counters(kept: bool, tmp_path: Path) -> None:
+    """An API server without the feature gate answers 201, and drops the fields."""
+    served = {"name": "resourceslices", "kind": "ResourceSlice", "namespaced": False, "verbs": ["create", "list"]}
+
+    def answer(asked: Asked) -> tuple[int, dict[str, Any]]:
+        if asked.method == "GET":
+            return 200, {"kind": "APIResourceList", "resources": [served]}
+        manifest = json.loads(asked.body)
+        if not kept:
+            manifest["spec"].pop("sharedCounters", None)
+        return 201, manifest
+
+    def send_all(request: Any, items: list[Any]) -> None:
+        for item in items:
+            request(item)
+
+    wanted = slices(1, NODE, GpuPartition("1g.10gb", 1, 10240))
+    with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k")) as client:
+        changes = advertised_gpus.SliceChanges(wanted, [])
+        if kept:
+            advertised_gpus.apply_slices(client, changes, send_all)
+        else:
+            with pytest.raises(InputError, match="stores no counters of devices; they need Kubernetes 1.36"):
+                advertised_gpus.apply_slices(client, changes, send_all)
+        posts = ["dryRun=All" in asked.path for asked in server.asked if asked.method == "POST"]
+    assert posts == ([True, False, False] if kept else [True])
