@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     resolve_settings,
     roles_read_by_project,
     schedule_keywords,
+    setting_templates,
     settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
@@ -34,6 +35,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 
 from . import (
     foreign_kubeconfigs,
+    foreign_machine_use,
     give_back_on_exit,
     held_resources,
     point_attempts,
@@ -276,6 +278,8 @@ class SettingsSession(SessionInputs):
         run_id = run_record.read_record(directory)["id"]
         self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
+        before = setting_templates.load_yaml_with_unsafe(settings)
+        foreign_machine_use.refuse_foreign_machine_use(directory, known, [before], ["report"], [effective.settings])
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
         self.read_secrets(effective, ["report"], False, directory)
         return {**self._result(directory, effective, request), "beside": True}

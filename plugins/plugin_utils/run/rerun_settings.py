@@ -38,6 +38,7 @@ _OF_A_PLACE = frozenset({"cluster", "quads_lease", "export", "notify", "ci", "aw
 #: Further settings of that kind, by how their names begin.
 _PLACE_SETTINGS = (
     *("run_", "results_history", "results_audit_log", "results_acknowledged", "rehearsal_name", "rehearsal_expires"),
+    *("rehearsal_force", "rehearsal_owner", "rehearsal_fetch_published"),
     *("workload_run_on", "workload_driver_", "workload_collect_", "metrics_prometheus", "metrics_token"),
 )
 
@@ -82,7 +83,10 @@ class _RerunRules:
             return "a secret: give it again"
         if next(setting_addresses.address_texts({name: value}), None):
             return "names a server to which secrets of yours would be sent: give it again"
-        if next(settings_naming_programs.programs_named_by_values({name: value}), None):
+        named = {name: value}
+        if any(settings_naming_programs.programs_named_by_values(named)) or any(
+            settings_naming_programs.real_node_settings(named)
+        ):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
             return "a path that is not in the bundle: give it again"

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_from_ansible,
 )
 
-from . import foreign_kubeconfigs, read_untrusted_settings, run_record, servers_of_foreign_runs
+from . import foreign_kubeconfigs, foreign_machine_use, read_untrusted_settings, run_record, servers_of_foreign_runs
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 
@@ -133,6 +133,9 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
         loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / read_untrusted_settings.SETTINGS))
     foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
     servers_of_foreign_runs.refuse_foreign_addresses_of_call(step, context, loaded)
+    foreign_machine_use.refuse_foreign_machine_use(
+        run_dir, context, loaded, None, [context.effective(context.request()).settings]
+    )
     return {"role": role, "entry": entry}
 
 

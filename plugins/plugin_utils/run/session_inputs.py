@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
+    foreign_machine_use,
     read_untrusted_settings,
     resumed_extra_vars,
     run_record,
@@ -65,6 +66,8 @@ class SessionInputs:
         )
         for line in notes:
             self.say(f"  warning: {line}")
+        recorded = [layer.values for layer in request.layers]
+        foreign_machine_use.refuse_foreign_machine_use(directory, self.context, recorded, chosen)
         return request
 
     def check(

@@ -9,11 +9,16 @@ defaults, the inventory, presets and ``-e``, but not from a run directory or a b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import convert_setting_values, dotted_paths, setting_templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_spec,
+    rehearsal_options,
+)
+
+from . import convert_setting_values, dotted_paths, project_role, setting_templates
 
 PROGRAMS = frozenset(
     {
@@ -36,6 +41,28 @@ def programs_named_by_values(values: Mapping[str, Any]) -> Iterator[tuple[str, s
                 named = setting in PROGRAMS and not (setting in _NAMES_ARE_SAFE and _is_plain_name(text))
                 if text and (named or _brings_component(text)):
                     yield str(key), text
+
+
+def real_node_settings(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings in ``values`` that start a real node: this machine runs the commands of the run on it."""
+    for key, value in values.items():
+        for name, part in [(str(key), value), *settings_set_by_keyword(str(key), value)]:
+            setting = setting_templates.setting_of_dotted_key(name)
+            if setting == "rehearsal_nodes_real" and _are_some(part):
+                yield setting
+            if setting == "rehearsal_components" and _include_real_node(setting_templates.texts_in_value(part)):
+                yield setting
+
+
+def _include_real_node(components: Iterable[str]) -> bool:
+    """Return whether a real node is among components, or those that they require."""
+    names = rehearsal_options.names_with_required(project_role.COMPONENTS, map(str.strip, components))
+    return component_spec.REAL_NODE_COMPONENT in names
+
+
+def _are_some(value: Any) -> bool:
+    """Return whether a number is not 0, or one of a list is not."""
+    return any(map(_are_some, value)) if isinstance(value, list) else str(value or 0) not in ("0", "0.0", "False")
 
 
 def programs_named_by_trusted_values(values: Mapping[str, Any]) -> set[str]:

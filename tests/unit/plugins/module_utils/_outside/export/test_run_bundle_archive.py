@@ -273,6 +273,22 @@ def test_nothing_that_this_machine_would_start_or_read_comes_from_a_bundle(
     assert len(rerun["left_out"]) == 8
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rehearsal_nodes_real": 1},
+        {"rehearsal_components": ["kueue", "node"]},
+        {"rehearsal_components": ["registry"]},
+        {"matrix": {"rehearsal_nodes_real": [0, 1]}},
+        {"rehearsal_force": True},
+    ],
+)
+def test_a_bundle_starts_no_real_node_and_removes_no_cluster(tmp_path: Path, settings: dict[str, Any]) -> None:
+    rerun = rerun_settings.write_rerun_file(tmp_path, hostile({**settings, "rehearsal_versions": {"kueue": "0.18.3"}}))
+    assert rerun["settings"] == {"rehearsal_versions": {"kueue": "0.18.3"}}
+    assert list(rerun["left_out"]) == list(settings)
+
+
 def test_servers_that_get_secrets_are_not_taken_from_a_bundle(tmp_path: Path) -> None:
     strange = {
         "metrics_url": "https://stranger.example.com",
