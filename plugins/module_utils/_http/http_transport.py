@@ -297,8 +297,8 @@ def _request_to_redirect_target(request: HttpRequest, url: str) -> HttpRequest:
 
 
 class _DeadlineReader(io.RawIOBase):
-    def __init__(self, raw: io.RawIOBase, connection: socket.socket, end: float) -> None:
-        self._raw, self._socket, self._end = raw, connection, end
+    def __init__(self, raw: io.RawIOBase, connection: socket.socket, end: float, most: float = math.inf) -> None:
+        self._raw, self._socket, self._end, self._most = raw, connection, end, most
         self._timeout = connection.gettimeout() or math.inf
 
     def readable(self) -> bool:
@@ -309,7 +309,11 @@ class _DeadlineReader(io.RawIOBase):
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(min(self._timeout, left))
-        return self._raw.readinto(buffer)
+        size = self._raw.readinto(buffer)
+        self._most -= size or 0
+        if self._most < 0:
+            raise OSError("the answer is larger than permitted")
+        return size
 
     def close(self) -> None:
         self._raw.close()
@@ -317,9 +321,9 @@ class _DeadlineReader(io.RawIOBase):
 
 
 class _DeadlineResponse(HTTPResponse):
-    def __init__(self, end: float, sock: socket.socket, *more: Any, **named: Any) -> None:
+    def __init__(self, end: float, most: float, sock: socket.socket, *more: Any, **named: Any) -> None:
         super().__init__(sock, *more, **named)
-        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, end))
+        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, end, most))
 
     def _read_next_chunk_size(self) -> int:
         """Refuse a negative size, which the base class takes for a body without an end, whatever its size."""
@@ -329,11 +333,16 @@ class _DeadlineResponse(HTTPResponse):
         return size
 
 
+def response_with_deadline(end: float, most: float, sock: socket.socket, *more: Any, **named: Any) -> HTTPResponse:
+    """Return a response of http.client that is read until a time of the monotonic clock, and up to ``most`` bytes."""
+    return _DeadlineResponse(end, most, sock, *more, **named)
+
+
 def _create_connection_with_deadline(
     end: float, connection: type[HTTPConnection], *arguments: Any, **named: Any
 ) -> HTTPConnection:
     made = connection(*arguments, **named)
-    made.response_class = partial(_DeadlineResponse, end)  # type: ignore[assignment]  # it is called only
+    made.response_class = partial(_DeadlineResponse, end, math.inf)  # type: ignore[assignment]  # it is called only
     return made
 
 

@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 
 from .http_client import limit_number_of_pages
 from .http_transport import is_this_machine
+from .s3_reply_limits import limit_replies
 
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20
@@ -90,7 +91,7 @@ def create_s3_client(location: S3Location, timeout: float = 60.0, attempts: int 
     presigning = {name: value for name, value in wanted.items() if name in Config.OPTION_DEFAULTS}
     proxies: dict[str, Any] = {"proxies": {}} if location.endpoint and is_this_machine(location.endpoint) else {}
     try:
-        return boto3.client(
+        client = boto3.client(
             "s3",
             endpoint_url=location.endpoint or None,
             region_name=location.region or None,
@@ -107,6 +108,8 @@ def create_s3_client(location: S3Location, timeout: float = 60.0, attempts: int 
         )
     except ValueError as error:
         raise InputError(f"endpoint '{location.endpoint}': {error}") from error
+    limit_replies(client)
+    return client
 
 
 def upload_and_verify_files(
@@ -136,6 +139,8 @@ class s3_errors:
         return None
 
     def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
+        if isinstance(error, RecursionError):
+            raise AccessError(f"{self.location.address}: the server redirects each request again") from error
         module = type(error).__module__ if error is not None else ""
         if not module.startswith(("botocore", "boto3", "s3transfer")):
             return
