@@ -117,7 +117,7 @@ def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, con
     effective = context.effective(context.request())
     attempts = schedule_keywords.most_attempts(effective)
     why = f"{attempts} attempts at points" if attempts > MOST_ATTEMPTS else ""
-    if why := why or point_loads.first_heavy_load(context.role.folder, effective.measured, context.render):
+    if why := why or point_loads.first_heavy_load(context.role.folder, effective.measured, context.render, attempts):
         where = asked.origins.get("test") or next(iter(asked.origins.values()))
         raise InputError(
             f"{where}: the run would be heavy: {why}; ask for less, or for a heavy preset that ci_presets names"

@@ -31,6 +31,8 @@ from .setting_templates import Render
 HEAVY_REQUESTS, HEAVY_REQUEST_RATE, HEAVY_STREAMS, HEAVY_SECONDS = 100_000, 500, 300, 3600
 #: Above this many seconds of all streams of a point together, streams without a number of requests are heavy.
 HEAVY_STREAM_SECONDS = 300_000
+#: Above this many tokens of shared prefixes, the prompts of a point are heavy.
+HEAVY_TOKENS = 100_000_000
 #: Seconds of a search without ``timespan``.
 _USUAL_TIMESPAN = 600.0
 
@@ -47,6 +49,9 @@ def why_load_is_heavy(asked: Mapping[str, Any]) -> str:
     streams, warm_up = int(asked.get("streams") or 0), int(asked.get("warm_up") or 0)
     if (number := number * int(asked.get("turns") or 1) + warm_up) > HEAVY_REQUESTS:
         return f"has {formats.format_count(number, 'request')} (at most {HEAVY_REQUESTS:,})"
+    # A stream without a number of requests is taken to send one in a second.
+    if (tokens := int(asked.get("prefix_tokens") or 0) * max(number, round(streams * seconds))) > HEAVY_TOKENS:
+        return f"has {tokens:,} tokens of shared prefixes (at most {HEAVY_TOKENS:,})"
     if rate > HEAVY_REQUEST_RATE:
         return f"sends {formats.format_count(round(rate), 'request')} in a second (at most {HEAVY_REQUEST_RATE})"
     if streams > HEAVY_STREAMS:
@@ -151,22 +156,28 @@ def first_point_that_cannot_run(role: Path, points: Sequence[MatrixPoint], rende
 HEAVY_PODS, HEAVY_RATE, HEAVY_NODES = 500, 50, 100
 #: Above these numbers of seconds, workloads of a point, or what waits for them, keep the cluster from others.
 HEAVY_LOAD, HEAVY_TIMEOUT = 4 * 3600, 24 * 3600
+#: Above this number of seconds, all points of a run together do.
+HEAVY_RUN = 24 * 3600
 
 
-def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) -> str:
-    """Return the first point whose load is heavy, and why; an empty string if there is none.
+def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render, attempts: int = 0) -> str:
+    """Return the first point whose load is heavy, and why, or why all together are; an empty string if none is.
 
-    role: folder of the project's role. Raises InputError for an invalid load.
+    role: folder of the project's role. attempts: at all points together. Raises InputError for an invalid load.
     """
+    total = 0.0
     for point, asked in _requests_of_points(role, points, render):
         if why := why_load_is_heavy(asked):
             return f"point {point.name} {why}"
+        total += _requests_of_point(asked)[2]
     for point in points:
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
             return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
         for name in (f"{role.name}_timeout", f"{role.name}_ready_timeout"):
             if (seconds := point.settings.get(name) or 0) > HEAVY_TIMEOUT:
                 return f"point {point.name} waits for {formats.format_duration(seconds)} ({name}; at most 24 h)"
+            # Such a time is asked for on purpose: workloads may last as long, whatever the estimate is.
+            total += seconds if seconds > HEAVY_LOAD else 0
     for point, load in _loads_of_points(role, points, render):
         if (seconds := max(load.offsets, default=0.0) + load.seconds) > HEAVY_LOAD:
             return f"point {point.name} has workloads for {formats.format_duration(seconds)} (at most 4 h)"
@@ -174,6 +185,10 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render) 
             return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
         if (rate := duration_and_capacity_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
             return f"point {point.name} sends {formats.format_count(rate, 'pod')} in a second (at most {HEAVY_RATE})"
+        total += seconds
+    total *= max(1.0, attempts / max(1, len(points)))
+    if total > HEAVY_RUN:
+        return f"its points keep the cluster for {formats.format_duration(total)} (at most 24 h)"
     return ""
 
 

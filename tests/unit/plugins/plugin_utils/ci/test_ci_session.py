@@ -161,6 +161,28 @@ def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
             "point 001 waits for 24 h 0 min (fine_tuning_timeout; at most 24 h)",
         ),
         ("/test users\n/var users_ready_timeout: 1000000", "users_ready_timeout; at most 24 h"),
+        (
+            "/test fine_tuning light\n/var matrix: {fine_tuning_gpus: [1, 2, 4, 8]}"
+            "\n/var fine_tuning_run_seconds: 14000\n/var repeat: {max: 8}",
+            "its points keep the cluster for",
+        ),
+        (
+            "/test fine_tuning light\n/var fine_tuning_run_seconds: 14000\n/var repeat: {max: 50}",
+            "its points keep the cluster for",
+        ),
+        (
+            "/test users\n/var users_iterations: 1000000\n/var users_timeout: 86400\n/var matrix: {users_seed: [1, 2]}",
+            "its points keep the cluster for 48 h",
+        ),
+        (
+            "/test serving\n/var serving_count: 200\n/var serving_shared_prefix_tokens: 1000000",
+            "point 001 has 200,000,000 tokens of shared prefixes (at most 100,000,000)",
+        ),
+        (
+            "/test serving light\n/var serving_streams: 4\n/var serving_duration: 60"
+            "\n/var serving_shared_prefix_tokens: 1000000",
+            "point 001 has 240,000,000 tokens of shared prefixes",
+        ),
         ("/test fine_tuning light\n/var fine_tuning_run_seconds: 3600", ""),
         ("/test fine_tuning light\n/var fine_tuning_count: 20", ""),
     ],
