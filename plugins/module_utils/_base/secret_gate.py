@@ -91,6 +91,7 @@ _WRITERS: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("'", "'\\''"),
     lambda text: re.sub(r"([^\w@%+=:,./-])", r"\\\1", text),
     lambda text: re.sub(r'([$`"\\])', r"\\\1", text),
+    lambda text: text.replace("/", "\\/"),  # JSON of PHP and of some programs in C
     _percent_encoded,
     _lower_percent_encoded,
     quote_plus,
@@ -104,9 +105,16 @@ def _spellings(text: str) -> set[str]:
 
 
 #: Escapes of a character and of a byte, as some writers use them for any of these: JSON, also in JSON, HTML and XML.
-_OF_CHARACTERS = ("\\u{:04x}", "\\u{:04X}", "\\\\u{:04x}", "\\\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
+_OF_CHARACTERS = (
+    *("\\u{:04x}", "\\u{:04X}", "\\\\u{:04x}", "\\\\u{:04X}", "\\U{:08x}", "\\U{:08X}", "\\u{{{:x}}}"),
+    *("&#{};", "&#{:03};", "&#{:04};", "&#{:05};", "&amp;#{};"),
+    *(f"&#{sign}{{:{digits}}};" for sign in "xX" for digits in ("x", "X", "04x", "04X")),
+)
 #: The same of bytes: addresses, once and twice, texts of programs.
-_OF_BYTES = ("%{:02x}", "%{:02X}", "%25{:02x}", "%25{:02X}", "\\x{:02x}", "\\x{:02X}", "\\\\x{:02x}", "\\{:03o}")
+_OF_BYTES = (
+    *("%{:02x}", "%{:02X}", "%25{:02x}", "%25{:02X}", "={:02X}"),
+    *("\\x{:02x}", "\\x{:02X}", "\\\\x{:02x}", "\\{:03o}", "\\\\{:03o}"),
+)
 #: What is between the bytes of a dump.
 _BETWEEN = (" ", ":", "-", ", ", " 0x", ", 0x", ",0x")
 

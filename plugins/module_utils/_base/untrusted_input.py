@@ -25,6 +25,8 @@ from .errors import AccessError, DataError, InputError
 
 #: A number that may be too large for a float, as 1e999.
 _LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
+#: An escape that may be a half of a character outside of the first 65,536, without its other half.
+_SURROGATE, _SURROGATE_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -41,9 +43,22 @@ def parse_finite_json(raw: bytes) -> Any:
 
 def _without_recursion_error(decode: Callable[[Any], Any], text: str | bytes) -> Any:
     try:
-        return decode(text)
+        value = decode(text)
+        halves = _SURROGATE.search(text) if isinstance(text, str) else _SURROGATE_BYTES.search(text)
+        return _replace_half_characters(value) if halves else value
     except RecursionError as error:
         raise ValueError("the JSON document is nested too deeply") from error
+
+
+def _replace_half_characters(value: Any) -> Any:
+    """Return a value in whose texts U+FFFD is in place of each half of a character, which no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_replace_half_characters(element) for element in value]
+    if isinstance(value, dict):
+        return {_replace_half_characters(key): _replace_half_characters(entry) for key, entry in value.items()}
+    return value
 
 
 def _refuse_constant(name: str) -> float:

@@ -162,9 +162,13 @@ class StreamedResponse:
         return self.sizes if known and any(size != 1 for size in self.sizes) else None
 
 
+#: More tokens than any answer has.
+_MOST_TOKENS = 10**9
+
+
 def _count(value: object, known: int | None) -> int | None:
-    """Return a number of tokens, what is known if the server gives none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else known
+    """Return a number of tokens, what is known if the server gives none, or one that no answer can have."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else known
 
 
 decode_json = needed_json_fields.create_document_decoder(None)

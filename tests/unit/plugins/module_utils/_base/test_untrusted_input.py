@@ -98,3 +98,10 @@ def test_in_another_thread_a_block_runs_without_a_limit() -> None:
     thread.start()
     thread.join(10)
     assert results == [True]
+
+
+@pytest.mark.parametrize("parse", [untrusted_input.parse_json, untrusted_input.parse_finite_json])
+def test_half_characters_of_json_are_replaced_and_whole_ones_stay(parse) -> None:
+    value = parse(rb'{"a\ud800": ["\udfff b", "\ud83d\ude00", {"c": 1}]}')
+    assert value == {"a\ufffd": ["\ufffd b", "\U0001f600", {"c": 1}]}
+    repr(value).encode()
