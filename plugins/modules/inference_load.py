@@ -238,8 +238,8 @@ options:
     default: 0
   clients:
     description:
-      - Number of processes that send the load together, each on its own connections. Request i, or conversation i, is
-        sent by client i modulo their number. All have one clock and one start.
+      - Number of processes, or of pods with O(driver), that send the load together, each on its own connections.
+        Request i, or conversation i, is sent by client i modulo their number. All have one start.
       - A client that dies is started again and sends what is missing of its share. Not together with O(search).
       - Divides O(streams.count), unless O(count) is V(0).
     type: int
@@ -267,8 +267,92 @@ options:
         description: Labels of the pods, and of the Deployments that say how many are wanted.
         type: str
         required: true
+  driver:
+    description:
+      - Sends the load from pods of a cluster, one for each of O(clients), as M(perfscale.seatrial.workload_remote) does
+        for a load of objects. This machine asks the servers before the load, warms them up and reads their metrics, so
+        they must be reachable from here too. Without it the clients are processes of this machine.
+      - The pods start together. A pod that dies is made again and goes on with what is due then. What was due between
+        its last report and its new begin is lost. In a closed model the load ends instead, with an error.
+      - The pods go on if this call is killed, and the same call finds them. Module workload_remote with C(state=absent)
+        ends them. O(api_key) and O(ca_file) are in a Secret of the load only.
+      - Not together with O(search) and O(tokenizer), and not for servers on loopback.
+    type: dict
+    suboptions:
+      kubeconfig:
+        description: Kubeconfig of the cluster.
+        type: path
+        required: true
+      context:
+        description: Context of the kubeconfig. Empty means its current one.
+        type: str
+        default: ''
+      urls:
+        description: Base URLs of the servers as the pods reach them. Empty means O(urls).
+        type: list
+        elements: str
+        default: []
+      lock_dir:
+        description: The run directory, which contains the run's lock file. The pods renew the lock as well.
+        type: path
+      image:
+        description: Image of the pods, as of O(perfscale.seatrial.workload_remote#module:driver_image).
+        type: str
+        required: true
+      namespace:
+        description: Namespace of the pods. Empty means one that is created for the run and removed with the load.
+        type: str
+        default: ''
+      node_selector:
+        description: Node selector of the pods.
+        type: dict
+        default: {}
+      tolerations:
+        description: Tolerations of the pods.
+        type: list
+        elements: dict
+        default: []
+      requests:
+        description: Resource requests of each pod.
+        type: dict
+        default: {}
+      limits:
+        description: Resource limits of each pod.
+        type: dict
+        default: {}
+      security_context:
+        description: Security context of the pods, in addition to a non-root user and the default seccomp profile.
+        type: dict
+        default: {}
+      keep:
+        description: How long the Job stays after its end if nobody fetches its files, in seconds.
+        type: int
+        default: 86400
+      restarts:
+        description: How often the pod of a client is made again after it has died.
+        type: int
+        default: 3
+      start_timeout:
+        description: Timeout for the pods to start, in seconds.
+        type: float
+        default: 600
+      reconnect:
+        description: How long to retry a lost connection to the cluster, in seconds.
+        type: float
+        default: 600
+      collect_bytes:
+        description: Size of the files of all clients, compressed, that pass through the API server.
+        type: int
+        default: 268435456
+      canary_rate:
+        description: >-
+          Writes a second of each client and of this machine to the cluster, by which the clocks of nodes are compared.
+          V(0) means none: clocks of different nodes are then taken for equal.
+        type: float
+        default: 5
 seealso:
   - module: perfscale.seatrial.workload_submit
+  - module: perfscale.seatrial.workload_remote
 """
 
 EXAMPLES = r"""
@@ -347,6 +431,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import inference_load, inference_spec
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import inference_in_pods
 
 
 def main() -> None:
@@ -356,6 +441,8 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         spec = inference_spec.InferenceSpec.from_params(module.params)
         progress = ProgressLog(module.params["progress_file"], step)
+        if module.params["driver"]:
+            return inference_in_pods.run_inference_load_in_pods(module.params, spec, step, progress)
         return inference_load.run_inference_load(spec, step, progress)
 
     ansible_module.run_module_work(module, work)

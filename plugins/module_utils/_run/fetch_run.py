@@ -54,6 +54,7 @@ POINT = (
     "metrics.jsonl",
     "failures.jsonl",
     "requests.jsonl",
+    "clocks.jsonl",
     "server.json",
     "deployment.json",
     "scale.jsonl",

@@ -11,7 +11,7 @@ gaps between them, are arrays over the rows of a timeline.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
@@ -29,6 +29,9 @@ CLIENTS = "clients"
 SERVER_FILE, DEPLOYMENT_FILE, SCALE_FILE = "server.json", "deployment.json", "scale.jsonl"
 #: Keys of a request that are times.
 TIMES = ("due", "sent", "headers", "first_token", "last_token", "ended")
+#: Returns what to add to times of the clock with an anchor, at a moment on it, to convert them to the reference's.
+ShiftAt = Callable[[float], float]
+CompareClocks = Callable[[dict[str, Any], dict[str, Any]], ShiftAt]
 #: Microseconds in a second: ``times`` of a request.
 MICROSECONDS = 1e6
 
@@ -41,6 +44,7 @@ class InferenceRequests:
     offsets of the plan. ends: one record for each session that ended by itself. pauses: from the last record of a
     session until the first request of the next one. A request has ``offset``: its due time after the origin of its
     session, which leaves interruptions out. steps: first index and rate of each step of a search for the capacity.
+    clients: those in pods, each with its line and when it started.
     """
 
     folder: Path
@@ -53,6 +57,7 @@ class InferenceRequests:
     pauses: list[tuple[float, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: list[tuple[int, float]] = field(default_factory=list)
+    clients: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def indices(self) -> list[int]:
@@ -66,25 +71,46 @@ def has_requests(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
-def read_requests(folder: Path) -> InferenceRequests:
-    """Read the files of the point in ``folder``; those of its clients, too, if their load was killed."""
+def _constant_shift(anchor: dict[str, Any], to: dict[str, Any]) -> ShiftAt:
+    """Return the shift between two clocks of one boot; wall clocks of different machines are taken for equal."""
+    shift = shift_between_clocks(anchor, to)
+    return lambda _at: shift
+
+
+def read_requests(folder: Path, compare: CompareClocks = _constant_shift) -> InferenceRequests:
+    """Read the files of the point in ``folder``; those of its clients, too, if their load was killed.
+
+    compare: compares clocks of clients in pods with that of the first session. The times of a request are moved alike,
+    so its durations are those of one clock.
+    """
     read = InferenceRequests(folder)
     records = read_json_lines(folder / "plan.jsonl", read.notes)
     read.planned = [record for record in records if record.get("type") == "workload"]
     shift, last, origin = 0.0, 0.0, 0.0
     stopped, resumed = 0.0, inf  # last record before a pause, first request after it
+    shift_of_client: ShiftAt | None = None
     paths = (folder / FILE, *sorted((folder / CLIENTS).glob("*.jsonl")))
     for record in chain.from_iterable(read_json_lines(path, read.notes) for path in paths):
         kind = record.get("type")
+        if kind in ("request", "sent"):
+            at = record.get("sent") or record.get("due") or 0.0
+            _move_times(record, shift if shift_of_client is None else shift_of_client(at))
         if kind == "request":
             read.open.pop(record["index"], None)
-            read.requests[record["index"]] = _with_times_on_clock(record, shift)
+            read.requests[record["index"]] = record
         elif kind == "sent":
-            read.open[record["index"]] = _with_times_on_clock(record, shift)
+            read.open[record["index"]] = record
+        elif kind == "client":
+            reference = read.sessions[0].get("anchor") if read.sessions else None
+            shift_of_client = compare(record["anchor"], reference or record["anchor"])
+            origin = record["started"] + shift_of_client(record["started"])
+            read.started = origin if read.started is None else min(read.started, origin)
+            read.clients.append({**record, "origin": origin})
         elif kind == "step":
             read.steps.append((record["index"], record["rate"]))
         elif kind == "session":
             read.sessions.append(record)
+            shift_of_client = None
             shift = shift_between_clocks(record.get("anchor") or {}, read.sessions[0].get("anchor"))
         elif kind == "start":
             # A session that goes on has an origin before its begin, by the offset of the first missing request.
@@ -113,14 +139,13 @@ def _add_pause(read: InferenceRequests, stopped: float, resumed: float) -> None:
         read.pauses.append((stopped, resumed))
 
 
-def _with_times_on_clock(record: dict[str, Any], shift: float) -> dict[str, Any]:
-    """Return a record with its times moved by ``shift`` seconds, and the times of its chunks as a compact array."""
+def _move_times(record: dict[str, Any], shift: float) -> None:
+    """Move the times of a record by ``shift`` seconds, and make those of its chunks a compact array."""
     for name in TIMES:
         if record.get(name) is not None:
             record[name] += shift
     if record.get("times"):
         record["times"] = array("q", record["times"])
-    return record
 
 
 def read_server_metrics(folder: Path, notes: list[str]) -> list[dict[str, Any]]:

@@ -199,7 +199,11 @@ LOAD: dict[str, dict[str, Any]] = {
             "start": object_schema({"at": MOMENT}),  # origin of the plan's offsets
             # of a search for the capacity: its first request, and its requests per second
             "step": object_schema({"index": COUNT, "rate": {"type": "number", "exclusiveMinimum": 0}}),
-            "sent": object_schema({"index": COUNT, "due": MOMENT, "sent": MOMENT}),
+            # a client in a pod, whose lines follow; they are on its clock. started: the common start
+            "client": object_schema({"client": COUNT, "clients": COUNT, "anchor": ANCHOR, "started": MOMENT}),
+            "client_end": object_schema({"at": MOMENT, "reason": TEXT}),
+            # sent: null if a pod died and nobody knows whether it had sent the request
+            "sent": object_schema({"index": COUNT, "due": MOMENT, "sent": MOMENT_OR_NULL}),
             "request": object_schema(
                 {
                     "index": COUNT,
@@ -250,6 +254,13 @@ LOAD: dict[str, dict[str, Any]] = {
                     "machine": MACHINE,
                 },
             ),
+        }
+    ),
+    # writes to one etcd by the controller and the clients in pods, by which their clocks are compared
+    "clocks/1": json_line_schema(
+        {
+            "session": SESSION,
+            "canary": object_schema({"sent": MOMENT, "answered": MOMENT, "resource_version": TEXT}),
         }
     ),
     "observations/1": json_line_schema(

@@ -52,7 +52,7 @@ Look = Callable[[ClientReport], None]
 
 
 @dataclass
-class _Call:
+class LoadCall:
     """What one call of a load works with. ``past``: what earlier calls have sent; and this one, once it has ended.
 
     session: further keys of its first line: whether the servers are simulated, and the seconds until the first token of
@@ -91,45 +91,51 @@ class InferenceLoad:
         """
         spec = self.spec
         began = time.monotonic()
-        most = raise_file_limit(self.max_open)
-        if spec.streams > most * spec.clients:
-            permitted = f"{self._limit_of_open(most)} permits {most * spec.clients:,} requests at a time"
-            raise InputError(f"streams.count is {spec.streams:,}, and {permitted}")
+        self._check_open_requests()
         spec.point_dir.mkdir(parents=True, exist_ok=True)
         log, past = open_request_log(spec.point_dir / FILE)
         try:
-            several_clients.join_client_files(spec.point_dir, log, past.take)
             with signals.record_termination_signals() as stop:
-                context = tls_context(spec.ca_file, not spec.validate_certs)
-                servers = [InferenceServer.from_url(number, url, context) for number, url in enumerate(spec.urls)]
-                probe = ServerProbe(self.bodies, spec.limits, stop.check)
-                self.requests.models, simulated = choose_models(probe, servers, self.requests.models)
-                first = [
-                    probe.try_request(server, self.requests.make_warm_up_request(server.number, 0))
-                    for server in servers
-                ]
-                plan = self.requests.make_plan()
-                workload_plan.write_plan_or_compare(spec.point_dir / "plan.jsonl", plan)
-                clock = MonotonicWallClock.resume(past.anchor or {})
-                session = {"simulated": simulated, "first_tokens": [round(seconds, 6) for seconds in first]}
-                call = _Call(servers, plan, past, clock, log, stop, session)
+                call, probe = self._prepare(log, past, stop)
                 path = spec.point_dir / replica_polling.FILE
-                watch = session_line(replica_polling.SCHEMA, spec.run, spec.point, clock)
+                watch = session_line(replica_polling.SCHEMA, spec.run, spec.point, call.clock)
                 with replica_polling.poll_replicas(spec.pods, path, watch, log.close):
                     return self._run(call, probe, began)
         finally:
             log.close()
 
-    def _run(self, call: _Call, probe: ServerProbe, began: float) -> dict[str, Any]:
+    def _check_open_requests(self) -> None:
+        """Check that the clients may have a request of each stream open. Raises InputError."""
+        spec, most = self.spec, raise_file_limit(self.max_open)
+        if spec.streams > most * spec.clients:
+            permitted = f"{self._limit_of_open(most)} permits {most * spec.clients:,} requests at a time"
+            raise InputError(f"streams.count is {spec.streams:,}, and {permitted}")
+
+    def _prepare(self, log: JsonlAppender, past: PastRequests, stop: signals.Interrupt) -> tuple[LoadCall, ServerProbe]:
+        """Ask the servers, send each a first request, and make the plan. Raises InputError and AccessError."""
+        spec = self.spec
+        several_clients.join_client_files(spec.point_dir, log, past.take)
+        servers = self._resolve_servers(spec.urls)
+        probe = ServerProbe(self.bodies, spec.limits, stop.check)
+        self.requests.models, simulated = choose_models(probe, servers, self.requests.models)
+        first = [probe.try_request(server, self.requests.make_warm_up_request(server.number, 0)) for server in servers]
+        plan = self.requests.make_plan()
+        workload_plan.write_plan_or_compare(spec.point_dir / "plan.jsonl", plan)
+        clock = MonotonicWallClock.resume(past.anchor or {})
+        session = {"simulated": simulated, "first_tokens": [round(seconds, 6) for seconds in first]}
+        return LoadCall(servers, plan, past, clock, log, stop, session), probe
+
+    def _resolve_servers(self, urls: Sequence[str]) -> list[InferenceServer]:
+        context = tls_context(self.spec.ca_file, not self.spec.validate_certs)
+        return [InferenceServer.from_url(number, url, context) for number, url in enumerate(urls)]
+
+    def _run(self, call: LoadCall, probe: ServerProbe, began: float) -> dict[str, Any]:
         spec, clock, past, log = self.spec, call.clock, call.past, call.log
         engine = self._make_engine(call)
         try:
             warm = self._warm_up(engine, call.stop)
-            sources = self._metrics_servers(call.servers)
-            origins = {(server.authority, server.tls is None) for server in call.servers}
-            anonymous = replace(probe, bodies=self.bodies.without_headers())
-            probes = [probe if (one.authority, one.tls is None) in origins else anonymous for one in sources]
-            before = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
+            sources = self._metrics_sources(call.servers, probe)
+            before = [one.metrics_of(server) for one, server in sources]
             log.write({**session_line(SCHEMA, spec.run, spec.point, clock), **call.session})
             self.total, sent = len(call.plan.workloads), len(past.sent)
             reason, wall = "failed", time.monotonic()
@@ -155,11 +161,7 @@ class InferenceLoad:
         finally:
             engine.close()
         self.step.timing("load", wall, f"point {spec.point}")
-        after = [one.metrics_of(server) for one, server in zip(probes, sources, strict=True)]
-        metrics = {"servers": [_server_record(*row) for row in zip(sources, before, after, strict=True)]}
-        path = spec.point_dir / "server.json"
-        if total.sent or not path.exists():  # a call that sends nothing more shows nothing of the servers
-            files.write_json(path, metrics)
+        self._write_server_metrics(sources, before, total.sent > 0)
         result = self._result(call, reports, wall)
         result.update(
             {"warm_up": warm, "simulated": call.session["simulated"], "seconds": round(time.monotonic() - began, 3)}
@@ -169,12 +171,12 @@ class InferenceLoad:
             raise AccessError(f"the load was stopped, because {total.stopped}. So far: {result['msg']}")
         return result
 
-    def _make_engine(self, call: _Call) -> RequestEngine:
+    def _make_engine(self, call: LoadCall) -> RequestEngine:
         """Return the engine of one client."""
         limits = replace(self.spec.limits, max_open=self.max_open)
         return RequestEngine(call.servers, limits, self.bodies.encode, call.clock, self.spec.clients)
 
-    def _progress_callback(self, call: _Call, began: float, machine: MachineLoad) -> Look:
+    def _progress_callback(self, call: LoadCall, began: float, machine: MachineLoad) -> Look:
         """Return what checks for an interruption and shows the progress, several times a second."""
         sent = len(call.past.sent)
 
@@ -185,7 +187,7 @@ class InferenceLoad:
 
         return look
 
-    def _send(self, engine: RequestEngine, call: _Call, start: int, look: Look, reports: list[ClientReport]) -> None:
+    def _send(self, engine: RequestEngine, call: LoadCall, start: int, look: Look, reports: list[ClientReport]) -> None:
         """Send what is missing as the only client. ``reports`` gets what was done, however this ends."""
         spec, past = self.spec, call.past
         if spec.search is not None:
@@ -225,7 +227,7 @@ class InferenceLoad:
                 ended(replace(ClientReport.of_engine(engine, self.first_tokens, ended=True), cpu=cpu))
 
     def _send_by_clients(
-        self, warm: RequestEngine, call: _Call, start: int, look: Look, reports: list[ClientReport]
+        self, warm: RequestEngine, call: LoadCall, start: int, look: Look, reports: list[ClientReport]
     ) -> None:
         """Send what is missing by several clients, each a process. Raises ProcessError if one can't go on."""
         spec, past = self.spec, call.past
@@ -253,13 +255,31 @@ class InferenceLoad:
             reports += clients.ended
             several_clients.join_client_files(spec.point_dir, call.log, past.take)
 
-    def _metrics_servers(self, servers: list[InferenceServer]) -> list[InferenceServer]:
-        """Return the servers whose metrics are read: those that get the requests, unless a gateway is before them."""
+    def _metrics_sources(
+        self, servers: list[InferenceServer], probe: ServerProbe
+    ) -> list[tuple[ServerProbe, InferenceServer]]:
+        """Return the servers whose metrics are read, each with what asks it.
+
+        They are those that get the requests, unless a gateway is before them. Others get neither key nor headers.
+        """
         if self.spec.metrics_urls == self.spec.urls:
-            return servers
-        context = tls_context(self.spec.ca_file, not self.spec.validate_certs)
-        urls = enumerate(self.spec.metrics_urls)
-        return [InferenceServer.from_url(number, url, context) for number, url in urls]
+            return [(probe, server) for server in servers]
+        origins = {(server.authority, server.tls is None) for server in servers}
+        anonymous = replace(probe, bodies=self.bodies.without_headers())
+        return [
+            (probe if (server.authority, server.tls is None) in origins else anonymous, server)
+            for server in self._resolve_servers(self.spec.metrics_urls)
+        ]
+
+    def _write_server_metrics(
+        self, sources: list[tuple[ServerProbe, InferenceServer]], before: list[dict[str, Any]], sent: bool
+    ) -> None:
+        """Write the metrics of the servers before and after the load; not of a call that has sent nothing more."""
+        path = self.spec.point_dir / "server.json"
+        after = [probe.metrics_of(server) for probe, server in sources]
+        records = [_server_record(source[1], *pair) for source, *pair in zip(sources, before, after, strict=True)]
+        if sent or not path.exists():
+            files.write_json(path, {"servers": records})
 
     def _limit_of_open(self, most: int) -> str:
         """Return what limits the requests at a time to ``most``."""
@@ -342,7 +362,7 @@ class InferenceLoad:
         seconds = max(time.monotonic() - began, 0.001)
         return f"requests {self.spec.point}: {', '.join(words)}, {ended / seconds:.1f}/s, {seconds:.0f} s"
 
-    def _result(self, call: _Call, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
+    def _result(self, call: LoadCall, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
         past, total = call.past, join_reports(reports)
         outcomes, sent = Counter(past.outcomes.values()), len(past.sent)
         planned = len(call.plan.workloads)

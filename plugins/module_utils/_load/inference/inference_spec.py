@@ -27,6 +27,8 @@ from .when_requests_are_due import LIMITS, SearchSpec
 #: Most tokens of a prompt or an answer, most streams, and most clients.
 _MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64
 _OPEN_TYPES = [name for name in TYPE_KEYS if name != CLOSED]
+#: Name of the option of clients in pods.
+DRIVER = "driver"
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 #: Headers that the engine sets.
 _OWN_HEADERS = frozenset(("host", "content-length", "content-type", "transfer-encoding", "x-request-id", "connection"))
@@ -91,6 +93,27 @@ SPEC: dict[str, Any] = {
             **ansible_module.CLUSTER,
             "namespace": {"type": "str", "required": True},
             "selector": {"type": "str", "required": True},
+        },
+    },
+    DRIVER: {
+        "type": "dict",
+        "options": {
+            **ansible_module.CLUSTER,
+            "urls": {"type": "list", "elements": "str", "default": []},
+            "lock_dir": {"type": "path"},
+            "image": {"type": "str", "required": True},
+            "namespace": {"type": "str", "default": ""},
+            "node_selector": {"type": "dict", "default": {}},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "requests": {"type": "dict", "default": {}},
+            "limits": {"type": "dict", "default": {}},
+            "security_context": {"type": "dict", "default": {}},
+            "keep": {"type": "int", "default": 86400},
+            "restarts": {"type": "int", "default": 3},
+            "start_timeout": {"type": "float", "default": 600},
+            "reconnect": {"type": "float", "default": 600},
+            "collect_bytes": {"type": "int", "default": 268435456},
+            "canary_rate": {"type": "float", "default": 5},
         },
     },
 }
@@ -228,7 +251,7 @@ class InferenceSpec:
         _require(all(weight > 0 for _name, weight in weights), "models", "models: each weight must be above 0")
         return cls(
             run=params["run_id"],
-            point=Path(params["point_dir"]).name,
+            point=params.get("point") or Path(params["point_dir"]).name,
             point_dir=Path(params["point_dir"]),
             urls=params["urls"],
             metrics_urls=params.get("metrics_urls") or params["urls"],

@@ -42,6 +42,8 @@ class PastRequests:
     """What has been done, first by earlier calls. ``spent``: seconds from the start of each to its last line, together.
 
     started: when the load would have started without the pauses between the calls.
+    session: the first line of the last call. client: of the last client in a pod, its line. last: type of the last
+    line.
     steps: first index and rate of each step of a search; records: its requests that have ended.
     """
 
@@ -52,10 +54,14 @@ class PastRequests:
     spent: float = 0.0
     steps: list[tuple[int, float]] = field(default_factory=list)
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
+    session: dict[str, Any] = field(default_factory=dict)
+    client: dict[str, Any] = field(default_factory=dict)
+    last: str = ""
 
     def take(self, record: dict[str, Any]) -> None:
         """Add one line."""
         kind = record["type"]
+        self.last = kind
         if kind == "sent":
             self.sent.add(record["index"])
         elif kind == "request":
@@ -66,7 +72,11 @@ class PastRequests:
             self.steps.append((record["index"], record["rate"]))
         elif kind == "start":
             self.started = record["at"] - self.spent
+        elif kind == "client":  # its lines follow, on its clock
+            self.client = record
+            self.started = record["started"]
         elif kind == "session":
+            self.session = record
             self.anchor = self.anchor or record["anchor"]
         last = record.get("ended") or record.get("sent")
         if self.started is not None and last:

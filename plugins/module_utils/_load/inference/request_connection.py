@@ -16,7 +16,7 @@ import socket
 import ssl
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -108,14 +108,29 @@ class InferenceServer:
     @classmethod
     def from_url(cls, number: int, url: str, context: ssl.SSLContext) -> InferenceServer:
         """Resolve the address of a base URL. Raises InputError for another URL, AccessError without an address."""
+        return cls._from_addresses(number, url, context)[0]
+
+    @classmethod
+    def each_from_url(cls, number: int, url: str, context: ssl.SSLContext) -> list[InferenceServer]:
+        """Resolve all addresses of a base URL, of one family; return each as a server, numbered from ``number`` on.
+
+        Their order is that of the addresses, so that all clients number them alike.
+        """
+        servers = sorted(cls._from_addresses(number, url, context), key=lambda server: server.address)
+        return [replace(server, number=number + i) for i, server in enumerate(servers)]
+
+    @classmethod
+    def _from_addresses(cls, number: int, url: str, context: ssl.SSLContext) -> list[InferenceServer]:
         parts, host, port = split_url(url)
         try:
-            family, _type, _protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise AccessError(f"{url}: the name {host} has no address: {error.strerror}") from error
         path = parts.path.rstrip("/").removesuffix("/v1")
         secure = context if parts.scheme == "https" else None
-        return cls(number, url, host, parts.netloc, path, family, address, secure)
+        family = found[0][0]
+        addresses = dict.fromkeys(entry[4] for entry in found if entry[0] == family)
+        return [cls(number, url, host, parts.netloc, path, family, address, secure) for address in addresses]
 
 
 def _why_no_tls(error: OSError) -> str:

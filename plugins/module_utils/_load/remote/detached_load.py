@@ -36,9 +36,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
 
 from ..send.load_spec import LoadSpec, parameters_of_remote_load
 from ..send.submit_load import LoadRunner
+from .inference_client import RemoteInferenceClient
 
 PLAN = "plan.jsonl"
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
+#: What a load sends: objects to an API server, or requests to inference servers.
+WORKLOADS, REQUESTS = "workloads", "requests"
 
 #: How long to wait after SIGTERM for the load to end, seconds.
 GRACE_PERIOD = 20.0
@@ -95,9 +98,11 @@ def start_unless_exists(
     plan: Path | None = None,
     again: bool = False,
     tied: bool = False,
+    sends: str = WORKLOADS,
 ) -> bool:
     """Start the load unless it exists, in whatever state; return whether it was started.
 
+    sends: WORKLOADS or REQUESTS.
     plan: the part of one client of several. again: whether a load that has died is started again, on its own files.
     request: parameters of module workload_submit. lock: parameters of module cluster_lock, for the load to renew the
     run's lock itself. tied: whether the load ends when this process does. Raises ProcessError if it does not start.
@@ -117,7 +122,8 @@ def start_unless_exists(
             "point_dir": str(directory.point),
             "lock_dir": str(directory.path) if lock else None,
         }
-        files.write_json(directory.request, {"request": asked, "lock": dict(lock) if lock else None, "tied": tied})
+        settings = {"request": asked, "lock": dict(lock) if lock else None, "tied": tied, "sends": sends}
+        files.write_json(directory.request, settings)
         code = _load_process_pythonpath(directory)
         command = [interpreter or sys.executable, "-m", __name__, str(directory.path)]
         child = processes.start_in_new_session(
@@ -221,13 +227,13 @@ def main(folder: str) -> int:
     try:
         if settings["lock"]:
             _take_over(settings["lock"], directory, lock_path)
-        request, progress = (
-            LoadSpec.from_params(settings["request"]),
-            ProgressLog(str(directory.progress), StepDirectory(None)),
-        )
-        load = LoadRunner(
-            request, StepDirectory(str(directory.step)), progress, _LoadCountsFile(directory.counts).write
-        )
+        progress, step = ProgressLog(str(directory.progress), StepDirectory(None)), StepDirectory(str(directory.step))
+        note = _LoadCountsFile(directory.counts).write
+        load: LoadRunner | RemoteInferenceClient
+        if settings["sends"] == REQUESTS:
+            load = RemoteInferenceClient(settings["request"], step, progress, note)
+        else:
+            load = LoadRunner(LoadSpec.from_params(settings["request"]), step, progress, note)
         with exit_with_parent() if settings["tied"] else contextlib.nullcontext():
             outcome = {"ok": True, "result": load.run()}
     except SeatrialError as error:

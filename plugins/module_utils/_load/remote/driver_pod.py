@@ -10,7 +10,7 @@ state of the clients is in their ConfigMaps and in the status of their Job.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -37,8 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
     why_pod_waits_or_ended,
 )
 
-from ..send.load_spec import LoadSpec
-from . import client_results, files_in_configmaps, pod_manifests, remote_load, result_bucket, result_upload
+from . import files_in_configmaps, pod_manifests, remote_load, result_bucket, result_upload
 from .detached_load import ENDED
 from .pod_manifests import DriverPodSpec
 from .remote_load import ConnectionRetry
@@ -195,31 +193,25 @@ class DriverPod:
             raise InputError(f"workload_driver_namespace: {client.access.server} has no namespace '{spec.namespace}'")
         return False
 
-    def start(self, request: Mapping[str, Any], load: LoadSpec, lock: Mapping[str, Any] | None, plan: str) -> None:
+    def start(
+        self, asked: Mapping[str, Any], grants: Sequence[dict[str, Any]], secrets: Mapping[str, str | None]
+    ) -> None:
         """Start the load, which does not exist; complete a start that was interrupted.
 
-        request: parameters of workload_submit. load: the same, with kubeconfig and context of the target. plan:
-        checksum of the plan. Raises InputError before anything is created, ApiError for a refusal.
+        asked: what the pods read: ``request``, the parameters of the load; ``lock`` and ``plan``, the checksum of the
+        plan. grants: roles and bindings of their account. secrets: further content of their Secret, by its keys.
+        Raises InputError before anything is created, ApiError for a refusal.
         """
         spec, client = self.spec, self.client
-        with Client.from_kubeconfig(load.kubeconfig, load.context) as target:
-            same = (target.access.server, target.access.prefix) == (client.access.server, client.access.prefix)
-            config = None if same else kubeconfig.render_standalone_kubeconfig(load.kubeconfig, load.context)
-            grants = (
-                pod_manifests.roles_and_bindings(spec, pod_manifests.rights_needed_on_target(target, load, lock))
-                if same
-                else []
-            )
-            asked = {**request, "context": "", "namespace": load.namespace or target.access.namespace}
         if not spec.namespace:
             self._await_deletion()
             self._create(pod_manifests.run_namespace_manifest(spec))
         self._create(pod_manifests.suspended_job_manifest(spec))
         uid = client.request("GET", JOB.path(spec.effective_namespace, spec.name))["metadata"]["uid"]
         collect = {"most": spec.collect_bytes // spec.clients, "patience": spec.keep}
-        config_data = {"request": asked, "lock": lock, "plan": plan, "collect": collect}
+        config_data = {**asked, "collect": collect}
         urls = self.store.secret() if self.store is not None else {}
-        for grant in (*pod_manifests.objects_owned_by_job(spec, uid, config_data, config, urls), *grants):
+        for grant in (*pod_manifests.objects_owned_by_job(spec, uid, config_data, secrets, urls), *grants):
             self._create(grant)
         client.request(
             "PATCH",
@@ -292,14 +284,14 @@ class DriverPod:
 
     # End
 
-    def fetch(self, pods: PodsState, request: LoadSpec, step_dir: Path | None) -> dict[int, Path]:
-        """Fetch what the clients have handed over; return the folder of each with its files.
+    def fetch(self, pods: PodsState, point_dir: Path, step_dir: Path | None) -> dict[int, Path]:
+        """Fetch what the clients have handed over; return the folder of each with its files, below ``point_dir``.
 
-        Joins them to those of the point. Appends the files of the role call of client 0 to the ones in ``step_dir``.
+        Appends the files of the role call of client 0 to the ones in ``step_dir``.
         """
         folders = {}
         for number, state in enumerate(pods.clients):
-            folders[number] = folder = request.point_dir / FOLDER / self.spec.run / f"{number:03d}"
+            folders[number] = folder = point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(
                 files_in_configmaps.fetch_handed_over_files,
                 self.client,
@@ -311,7 +303,6 @@ class DriverPod:
             self._fetch_archive(state, folder)
             if not index and state.ended and not state.failed:
                 raise DataError(f"client {number} of run {self.spec.run} has ended, but handed over no files")
-        client_results.join_files_of_clients(request.point_dir, folders, self.spec.clients, pods.lost)
         size = sum(path.stat().st_size for folder in folders.values() for path in folder.iterdir())
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:

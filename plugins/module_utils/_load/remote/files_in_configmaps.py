@@ -126,9 +126,10 @@ def read_configmap_content(client: Client, namespace: str, name: str) -> bytes:
     return base64.b64decode((config_map.get("binaryData") or {}).get(_KEY, ""))
 
 
-#: Files of a client.
+#: Files of a client that creates objects, and of one that sends requests to inference servers.
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
 FILES = (LEDGER, OBSERVATIONS)
+REQUEST_FILES = ("requests.jsonl", "clocks.jsonl")
 #: Maximum size of a part, bytes before compression, and of it and of an incomplete last line, bytes compressed. An API
 #: server allows 1 MiB in all values of a ConfigMap, which has the ends of both files.
 MAX_PART_RAW_BYTES, MAX_PART_BYTES = 2 << 20, 450_000
@@ -155,7 +156,7 @@ class _SyncedFile:
 class ResultSync:
     """The files of a client in ``folder``. name: of the client's objects; metadata: labels and owner of the parts.
 
-    most: bytes of the parts, compressed, above which the observations are held back.
+    most: bytes of the parts, compressed, above which the observations are held back. names: of the files.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class ResultSync:
         folder: Path,
         metadata: Mapping[str, Any],
         most: int = result_upload.DEFAULT_COLLECT_BYTES,
+        names: Sequence[str] = FILES,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -176,8 +178,9 @@ class ResultSync:
         self._used = 0
         # A pod that is made again may not find a part that the one before has created.
         self._prefix = f"{name}-{secrets.token_hex(4)}"
-        self._numbers = dict.fromkeys(FILES, 0)
-        self._sent = {name: _SyncedFile() for name in FILES}
+        self._names = names
+        self._numbers = dict.fromkeys(names, 0)
+        self._sent = {name: _SyncedFile() for name in names}
 
     def restore(self) -> bool:
         """Write what an earlier pod has handed over to the folder; return whether there was something.
@@ -202,7 +205,7 @@ class ResultSync:
 
     def send(self) -> bool:
         """Hand over what was added; return whether anything was. Raises AccessError, ApiError: send again later."""
-        paths = {name: self._folder / name for name in FILES if (self._folder / name).exists()}
+        paths = {name: self._folder / name for name in self._names if (self._folder / name).exists()}
         sizes = {name: path.stat().st_size for name, path in paths.items()}
         if all(sizes[name] == self._sent[name].size or self._sent[name].held for name in paths):
             return False
@@ -289,7 +292,7 @@ def fetch_handed_over_files(client: Client, namespace: str, name: str, folder: P
     index: dict[str, Any] = parse_json((head.get("data") or {}).get(_INDEX, "{}"))
     folder.mkdir(parents=True, exist_ok=True)
     for file, entry in index.items():
-        if file not in FILES:
+        if file not in (*FILES, *REQUEST_FILES):
             raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:

@@ -24,12 +24,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.descr
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import (
+    load_context_access,
+    render_standalone_kubeconfig,
+)
 
 from ..plan import workload_plan
 from ..send import common_client_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
-from . import client_results, remote_load, result_bucket
+from . import client_results, pod_main, pod_manifests, remote_load, result_bucket
 from .detached_load import PLAN
 from .driver_pod import FOLDER, POLL_INTERVAL, DriverPod, PodsState
 from .pod_main import FAST_POLLING_CLIENTS
@@ -50,18 +53,30 @@ TERMINAL_REASONS = (
 TERMINAL_TOLERANCE = 60.0
 
 
-class PodsFollower:
-    """Follows the load of ``pod`` with ``planned`` workloads. start_timeout: for its pods to start, seconds.
+#: Returns the progress of all clients as one line, from the counts of each and the seconds since the begin.
+ProgressLine = Callable[[list[Mapping[str, int]], float], str]
 
-    has_started: asks whether the common start was released.
+
+class PodsFollower:
+    """Follows the load of ``pod``. start_timeout: for its pods to start, seconds.
+
+    has_started: asks whether the common start was released. check: called again and again, may raise.
     """
 
-    def __init__(self, pod: DriverPod, planned: int, start_timeout: float, has_started: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        pod: DriverPod,
+        progress_line: ProgressLine,
+        start_timeout: float,
+        has_started: Callable[[], bool],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._pod = pod
+        self._check = check
         self._has_started = has_started
         self._started = False  # as last asked; asked only if a client is missing
         self._hopeless: dict[int, float] = {}  # client -> since when its pod waits in vain
-        self._planned = planned
+        self._progress_line = progress_line
         self._start_timeout = start_timeout
         self._began = time.monotonic()
         self._heard = [self._began] * pod.spec.clients
@@ -81,6 +96,7 @@ class PodsFollower:
         """
         spec, retry = self._pod.spec, self._pod.retry
         while True:
+            self._check()
             pods = retry.call("following it", self._pod.status)
             if not pods.there:
                 raise ProcessError(f"the load of run {spec.run} was deleted")
@@ -122,9 +138,7 @@ class PodsFollower:
                 self._pod.say(line)
             self._shown = max(self._shown, state.count)
         elif any(client.beat for client in pods.clients):
-            counts = [client.counts for client in pods.clients]
-            seconds = time.monotonic() - self._began
-            line = client_results.progress_line(self._pod.spec.point, self._planned, counts, len(counts), seconds)
+            line = self._progress_line([client.counts for client in pods.clients], time.monotonic() - self._began)
             if line.rpartition(",")[0] != self._line:
                 self._line = line.rpartition(",")[0]
                 self._pod.say(line)
@@ -228,13 +242,29 @@ class LoadInPod:
         lock = remote_load.held_lock(
             params["lock_dir"], api_host_without_usual_port(load_context_access(request.kubeconfig, request.context))
         )
-        pod.start(asked, request, lock, files.sha256_of(request.point_dir / PLAN))
+        driver, grants, config = pod.client.access, [], None
+        with Client.from_kubeconfig(request.kubeconfig, request.context) as target:
+            if (target.access.server, target.access.prefix) == (driver.server, driver.prefix):
+                rights = pod_manifests.rights_needed_on_target(target, request, lock)
+                grants = pod_manifests.roles_and_bindings(pod.spec, rights)
+            else:
+                config = render_standalone_kubeconfig(request.kubeconfig, request.context)
+            asked |= {"context": "", "namespace": request.namespace or target.access.namespace}
+        plan_sum = files.sha256_of(request.point_dir / PLAN)
+        pod.start({"request": asked, "lock": lock, "plan": plan_sum}, grants, {pod_main.KUBECONFIG: config})
         return False
 
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad."""
         start_timeout = self._given["driver_start_timeout"]
-        return {"state": PodsFollower(self.pod, self._planned, start_timeout, self._has_started).run()}
+        follower = PodsFollower(self.pod, self._progress_line, start_timeout, self._has_started, self._check)
+        return {"state": follower.run()}
+
+    def _check(self) -> None:
+        """Raise if the controller must not go on."""
+
+    def _progress_line(self, counts: list[Mapping[str, int]], seconds: float) -> str:
+        return client_results.progress_line(self.pod.spec.point, self._planned, counts, len(counts), seconds)
 
     def _has_started(self) -> bool:
         """Return whether the common start was released; one client has none, and what it has sent is known."""
@@ -248,7 +278,8 @@ class LoadInPod:
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
         pods: PodsState = ended["state"]
-        folders = self.pod.fetch(pods, self._request, step_dir)
+        folders = self.pod.fetch(pods, point_dir, step_dir)
+        self._join(folders, pods)
         outcome = self._outcome(pods)
         for folder in folders.values():
             shutil.rmtree(folder)
@@ -256,6 +287,10 @@ class LoadInPod:
             with contextlib.suppress(OSError):
                 leftover.rmdir()
         return outcome
+
+    def _join(self, folders: Mapping[int, Path], pods: PodsState) -> None:
+        """Join the files of the clients to those of the point."""
+        client_results.join_files_of_clients(self._request.point_dir, folders, self.pod.spec.clients, pods.lost)
 
     def _outcome(self, pods: PodsState) -> Mapping[str, Any]:
         """Return the outcome of all clients. Their files were joined."""
@@ -276,14 +311,19 @@ class LoadInPod:
         if not outcomes:
             why = "; ".join(sorted(set(pods.lost.values())))
             return {"ok": False, "error": "ProcessError", "msg": f"the load died without a result: {why}"}
-        if not several:
-            return dict(outcomes[0])
         results = {number: client["result"] for number, client in outcomes.items()}
-        seconds = time.monotonic() - self._began
+        return {"ok": True, "result": self._joined_result(results, pods, time.monotonic() - self._began)}
+
+    def _joined_result(
+        self, results: Mapping[int, Mapping[str, Any]], pods: PodsState, seconds: float
+    ) -> Mapping[str, Any]:
+        """Return the results of the clients as one: of a single client its own."""
+        if len(pods.clients) == 1:
+            return results[0]
         result = client_results.joined_result(self._request, self._planned, results, pods.lost, seconds)
         self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
         self.pod.say(result["msg"])
-        return {"ok": True, "result": result}
+        return result
 
     def remove(self) -> bool:
         """See RemoteLoad."""

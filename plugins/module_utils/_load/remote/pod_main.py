@@ -10,6 +10,7 @@ client that ends last deletes the Secret with the request.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -41,14 +42,16 @@ from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
-from . import detached_load, files_in_configmaps
-from .files_in_configmaps import FILES, ResultSync
+from . import clock_probes, detached_load, files_in_configmaps, inference_client
+from .files_in_configmaps import FILES, REQUEST_FILES, ResultSync
 from .result_upload import ResultUpload
 
 SECRET = ServedKind("v1", "Secret", "secrets", True)
 
 #: Keys of the Secret.
 REQUEST, KUBECONFIG = "request.json.gz", "kubeconfig"
+#: Key of what is asked for: whether the load sends requests to inference servers.
+SENDS = "sends"
 
 #: Number of the client; Kubernetes sets it in the pods of an Indexed Job.
 INDEX = "JOB_COMPLETION_INDEX"
@@ -151,17 +154,22 @@ class ClientInPod:
         config = target.read_text(encoding="utf-8") if target.exists() else ours
         directory = detached_load.LoadDirectory(work / "loads", request["run_id"], request["point"])
         directory.point.mkdir(parents=True)
-        files = ResultSync(
-            self._client, self._namespace, self._own, directory.point, asked["metadata"], asked["collect"]["most"]
-        )
+        inference = asked.get(SENDS) == detached_load.REQUESTS
+        if inference:
+            request["secret_dir"] = str(config_dir)
+        names = REQUEST_FILES if inference else FILES
+        most = asked["collect"]["most"]
+        files = ResultSync(self._client, self._namespace, self._own, directory.point, asked["metadata"], most, names)
         retry_api_call(files.restore, self._over)
         parcels: list[dict[str, Any]] = []
         try:
-            retry_api_call(partial(_start_client_load, asked, self.number, directory, work, config), self._over)
+            start = _start_inference_client if inference else _start_client_load
+            retry_api_call(partial(start, asked, self.number, directory, work, config), self._over)
         except SeatrialError as error:
             outcome: Mapping[str, Any] = {"ok": False, "error": error.error_kind, "msg": str(error)}
         else:
-            report = self._follow(directory, files, request["clients"])
+            with self._compare_clocks(request, directory) if inference else contextlib.nullcontext():
+                report = self._follow(directory, files, request["clients"])
             retry_api_call(files.send, self._over)
             outcome = report.get("outcome") or {"ok": False, "msg": report.get("log", "")}
             if report["state"] != detached_load.ENDED or (self._over.is_set() and not outcome["ok"]):
@@ -180,6 +188,16 @@ class ClientInPod:
         if all(self.has_ended(number) for number in range(request["clients"])):
             retry_api_call(partial(self._client.delete, SECRET, self._name, self._namespace), self._over)
         return 0
+
+    def _compare_clocks(
+        self, request: Mapping[str, Any], directory: detached_load.LoadDirectory
+    ) -> contextlib.AbstractContextManager[None]:
+        """Write to etcd while the client runs, so that its clock can be compared with those of the others."""
+        path = directory.point / clock_probes.FILE
+        load = (request["run_id"], request["point"])
+        return clock_probes.probe_clock(
+            self._client, *load, self._namespace, request["canary_rate"], path, _write_error_line, self.number
+        )
 
     def _upload(self, directory: detached_load.LoadDirectory, outcome: Mapping[str, Any], patience: float) -> Any:
         """Upload the files to the S3 server; return the record of the archive. Raises ProcessError."""
@@ -218,6 +236,7 @@ class ClientInPod:
                 return report
             now = time.monotonic()
             if report["lines"] or report.get("counts", {}) != counts or now - self._status.written >= HEARTBEAT:
+                due = due if counts or not report.get("counts") else now  # it has begun
                 counts = report.get("counts", {})
                 _log_api_error(partial(self._status.write, detached_load.RUNNING, counts=counts))
             if now >= due:
@@ -246,12 +265,34 @@ def _start_client_load(
         plan = prepare_load.write_plan_for_clients(made, clients)
     finally:
         kubeconfig.unlink()
-    if files.sha256_of(whole / detached_load.PLAN) != asked["plan"]:
-        raise DataError(f"client {number} has made another plan than the controller: their software differs")
+    _check_plan(whole / detached_load.PLAN, asked, number)
     part = whole / "part.jsonl"
     workload_plan.write_whole_plan(part, workload_plan.plan_for_client(plan, ClientPart(number, clients)))
     request["client"] = number if clients > 1 else None
     detached_load.start_unless_exists(directory, request, config, asked["lock"], plan=part, again=True)
+
+
+def _start_inference_client(
+    asked: Mapping[str, Any], number: int, directory: detached_load.LoadDirectory, work: Path, config: str
+) -> None:
+    """Make the plan, check that it is that of the controller, and start the client. Raises InputError and DataError."""
+    request = {**asked["request"], "client": number}
+    path = work / "whole" / detached_load.PLAN
+    path.parent.mkdir(exist_ok=True)
+    workload_plan.write_whole_plan(path, inference_client.make_plan(request))
+    _check_plan(path, asked, number)
+    sends = detached_load.REQUESTS
+    detached_load.start_unless_exists(directory, request, config, asked["lock"], plan=path, again=True, sends=sends)
+
+
+def _check_plan(path: Path, asked: Mapping[str, Any], number: int) -> None:
+    """Raise DataError unless the plan is that of the controller."""
+    if files.sha256_of(path) != asked["plan"]:
+        raise DataError(f"client {number} has made another plan than the controller: their software differs")
+
+
+def _write_error_line(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 def _log_api_error(do: Callable[[], Any]) -> None:
@@ -259,7 +300,7 @@ def _log_api_error(do: Callable[[], Any]) -> None:
     try:
         do()
     except (AccessError, ApiError) as error:
-        sys.stderr.write(f"{error}\n")
+        _write_error_line(str(error))
 
 
 if __name__ == "__main__":

@@ -251,13 +251,13 @@ def objects_owned_by_job(
     spec: DriverPodSpec,
     uid: str,
     asked: Mapping[str, Any],
-    kubeconfig: str | None,
+    secrets: Mapping[str, str | None],
     urls: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
-    asked: request and lock as for detached_load.start_unless_exists(), and the checksum of the plan. kubeconfig: of the
-    target, None if it is the same cluster. urls: data of the Secret with the URLs of uploads.
+    asked: request and lock as for detached_load.start_unless_exists(), and the checksum of the plan. secrets: further
+    content of the Secret of the load, by its keys. urls: data of the Secret with the URLs of uploads.
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
@@ -269,8 +269,7 @@ def objects_owned_by_job(
             f"{MAX_OBJECT_BYTES / 1e6:g} MB: run the load on the controller or on a host"
         )
     data = {pod_main.REQUEST: base64.b64encode(packed).decode()}
-    if kubeconfig is not None:
-        data[pod_main.KUBECONFIG] = base64.b64encode(kubeconfig.encode()).decode()
+    data |= {key: base64.b64encode(text.encode()).decode() for key, text in secrets.items() if text is not None}
     named = {**metadata, "name": spec.name}
     upload = result_upload.url_secret(spec.name)
     written = [f"{spec.name}-{client}-{what}" for client in range(spec.clients) for what in ("state", "files")]

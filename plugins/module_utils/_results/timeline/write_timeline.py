@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 )
 
 from ..runai import scale_test_files
-from . import timeline_builder
+from . import request_clocks, timeline_builder
 
 KIND = "Request"
 WRITER = "server"
@@ -51,7 +51,7 @@ LOST = "lost"
 
 def build_timeline_of_requests(folder: Path, run: str, point: str) -> TimelineTable:
     """Return the timeline of the requests of the point in ``folder``."""
-    read = request_reader.read_requests(folder)
+    read = request_clocks.read_requests_on_one_clock(folder)
     request_reader.read_server_metrics(folder, read.notes)  # for a note on a damaged file
     indices = read.indices
     size = len(indices)
@@ -63,6 +63,11 @@ def build_timeline_of_requests(folder: Path, run: str, point: str) -> TimelineTa
         _append_request(table, row, planned.get(index, {}), read, index)
     table.latest = {name: column[:] for name, column in table.earliest.items()}
     table.header = _timeline_header(table, read, run, point)
+    if read.clients:
+        latest = {clock["client"]: clock for clock in request_clocks.clocks_of_clients(folder, read)}
+        table.header["clocks"] = [latest[number] for number in sorted(latest)]
+        if not any(request.get("turn") for request in read.requests.values()):  # then row i is that of client i
+            table.header["clients"] = read.clients[0]["clients"]
     return table
 
 

@@ -233,6 +233,7 @@ REFUSED = {
     "users light": "rehearsal_nodes_real: it starts a real node, as root",
     "users light_wait": "users_image: it runs another image",
     "serving light_real": "it starts a real node, as root",
+    "serving driver_pods": "it starts a real node, as root",
     "serving kserve_light": "it starts a real node, as root",
     "serving light_model": "it starts a real node, as root",
     "serving light_autoscale": "it starts a real node, as root",

@@ -237,6 +237,7 @@ def test_partitions_that_no_gpu_has_room_for_are_known_before_a_run(changed: dic
 
 
 REHEARSAL: dict[str, Any] = {"cluster_provider": "rehearsal", "rehearsal_name": "", "rehearsal_components": []}
+PODS = {"workload_run_on": "driver_pod", "cluster_provider": "existing"}
 SERVING = phase_preconditions.ROOT / "roles" / "serving"
 
 
@@ -277,6 +278,29 @@ SERVING = phase_preconditions.ROOT / "roles" / "serving"
             "serving_search is {'low': 1}: it decides when",
         ),
         ({"serving_search": {"low": 1}}, ""),
+        ({"workload_run_on": "bastion"}, "workload_run_on is bastion: requests are sent by the controller or by pods"),
+        ({**PODS, "serving_url": "https://host/base"}, ""),
+        ({**PODS, "serving_url": "https://127.example.com/v1"}, ""),
+        (
+            {**PODS, "serving_url": "http://127.0.0.1:8000/v1"},
+            "serving_url is http://127.0.0.1:8000/v1: pods can't reach it, the loopback of this machine",
+        ),
+        ({**PODS, "serving_url": "https://host,http://localhost"}, "serving_url is https://host,http://localhost"),
+        ({**PODS, "serving_url": "http://[::1]:80"}, "serving_url is http://[::1]:80: pods can't reach it"),
+        ({**PODS, **REHEARSAL}, "workload_run_on is driver_pod: pods can't reach the simulated servers of component"),
+        (
+            {**PODS, "serving_url": "https://host", "serving_search": {"low": 1}},
+            "serving_search is {'low': 1}: each step of a search follows from the answers",
+        ),
+        (
+            {**PODS, "serving_url": "https://host", "serving_tokenizer": "/t"},
+            "serving_tokenizer is /t: the image of the pods has no tokenizer",
+        ),
+        (
+            {**PODS, "serving_deploy": "deployment", "serving_image": "a"}
+            | {"serving_autoscale": {"max_replicas": 4, "metrics": [{"type": "Pods"}]}},
+            "serving_autoscale is {'max_replicas': 4, 'metrics': [{'type': 'Pods'}]}: clients in pods find",
+        ),
         ({"serving_deploy": "./my-servers"}, "serving_deploy is ./my-servers: it is none, deployment, inferenc"),
         ({"serving_deploy": "roles/serving/files/servers/deployment"}, "serving_deploy is roles/serving/files"),
         ({"serving_deploy": "/nowhere"}, "serving_deploy is /nowhere: this folder lacks server.yml"),

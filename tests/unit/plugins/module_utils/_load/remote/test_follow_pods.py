@@ -23,7 +23,7 @@ WAITS = "ErrImagePull: failed to pull image"
 
 def follower(started: bool) -> PodsFollower:
     pod = DriverPod(None, DriverPodSpec("run-aa", "001", "image", clients=2), print, 1.0)  # type: ignore[arg-type]
-    return PodsFollower(pod, 10, 600.0, lambda: started)
+    return PodsFollower(pod, lambda _counts, _seconds: "progress", 600.0, lambda: started)
 
 
 def state(beat: str = "", why: str = WAITS, lost: dict[int, str] | None = None) -> PodsState:

@@ -88,7 +88,7 @@ def test_a_lock_and_several_namespaces_widen_them_by_just_that() -> None:
 def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_cluster_only() -> None:
     asked = {"request": {"run_id": "run-abc"}, "lock": None}
     for config in (None, "secret words"):
-        made = pod_manifests.objects_owned_by_job(ORDER, "uid-1", asked, config)
+        made = pod_manifests.objects_owned_by_job(ORDER, "uid-1", asked, {pod_main.KUBECONFIG: config})
         assert all(one["metadata"]["ownerReferences"][0]["uid"] == "uid-1" for one in made)
         assert all(one["metadata"]["labels"]["perfscale.seatrial/run"] == "run-abc" for one in made)
         data = next(one["data"] for one in made if one["kind"] == "Secret")
@@ -100,7 +100,7 @@ def test_everything_belongs_to_the_job_and_a_kubeconfig_is_there_for_another_clu
 
 
 def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
-    made = pod_manifests.objects_owned_by_job(replace(ORDER, clients=2), "u", {"request": {}, "lock": None}, None)
+    made = pod_manifests.objects_owned_by_job(replace(ORDER, clients=2), "u", {"request": {}, "lock": None}, {})
     (role,) = [one for one in made if one["kind"] == "Role"]
     rights = {
         (verb, name) for rule in role["rules"] for verb in rule["verbs"] for name in rule.get("resourceNames", "*")
@@ -115,7 +115,7 @@ def test_clients_may_write_what_is_theirs_and_delete_the_secret_only() -> None:
 def test_a_request_that_no_secret_holds_is_refused_with_what_to_do() -> None:
     trace = random.Random(1).randbytes(1_200_000).hex()
     with pytest.raises(InputError, match="the maximum of a Secret is 1 MB: run the load on the controller"):
-        pod_manifests.objects_owned_by_job(ORDER, "u", {"request": {"trace": trace}, "lock": None}, None)
+        pod_manifests.objects_owned_by_job(ORDER, "u", {"request": {"trace": trace}, "lock": None}, {})
 
 
 def test_the_job_is_suspended_and_has_one_index_a_client() -> None:
