@@ -165,6 +165,20 @@ def test_a_deployment_has_an_autoscaler_from_its_servers_on_if_one_is_asked_for(
     assert autoscaler["metadata"]["labels"] == deployment["metadata"]["labels"]
     assert autoscaler["metadata"]["name"] == f"{deployment['metadata']['name']}-001"
     assert len(objects(serving_autoscale={})) == 2
+    assert objects(serving_autoscale={**given, "min_replicas": 0})[2]["spec"]["minReplicas"] == 0
+
+
+def test_the_service_of_servers_behind_a_gateway_leads_to_the_gateway() -> None:
+    deployment, service = objects()
+    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    _deployment, service = objects(serving_gateway="endpoint_picker")
+    component = ROLE.parent / "rehearsal" / "files" / "components" / "scale-from-zero" / "objects.yml"
+    made = {thing["kind"]: thing for thing in yaml.safe_load(component.read_text(encoding="utf-8"))}
+    gateway, pool = made["Pod"], made["InferencePool"]
+    assert service["spec"]["selector"] == gateway["metadata"]["labels"]
+    ports = {port["name"] for container in gateway["spec"]["containers"] for port in container.get("ports", [])}
+    assert ports == {service["spec"]["ports"][0]["targetPort"]}
+    assert pool["spec"]["selector"]["matchLabels"].items() <= deployment["metadata"]["labels"].items()
 
 
 def required(**settings: Any) -> dict[str, Any]:

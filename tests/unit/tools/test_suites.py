@@ -110,6 +110,7 @@ LATER = {
     "node-failures-fast",
     "pod-metrics",
     "python-image",
+    "scale-from-zero",
     "training-image",
     "workload-aware",
 }  # or has no program

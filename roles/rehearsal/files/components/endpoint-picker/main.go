@@ -1,8 +1,9 @@
 // The endpoint picker of the Gateway API Inference Extension: it tells a gateway which server is to answer a request.
 //
-// The published program listens on all addresses. This one starts the same parts on loopback only: the informers of one
-// InferencePool and its pods, the scraping of their metrics, the scheduler with its plugins and the server that the
-// gateway asks. InferenceObjectives and InferenceModelRewrites, which nothing here uses, are not read.
+// The published program listens on all addresses. This one starts the same parts where it is told to listen: the informers
+// of one InferencePool and its pods, the scraping of their metrics, flow control if the configuration has its feature gate,
+// the scheduler with its plugins and the server that the gateway asks. InferenceObjectives and InferenceModelRewrites, which
+// nothing here uses, are not read.
 package main
 
 import (
@@ -36,6 +37,10 @@ import (
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/config/loader"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/controller"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/datastore"
+	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/flowcontrol"
+	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/flowcontrol/contracts"
+	flowcontroller "sigs.k8s.io/gateway-api-inference-extension/pkg/epp/flowcontrol/controller"
+	flowregistry "sigs.k8s.io/gateway-api-inference-extension/pkg/epp/flowcontrol/registry"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/handlers"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/metrics"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/plugins"
@@ -48,6 +53,9 @@ import (
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/scheduling/framework/plugins/scorer"
 	"sigs.k8s.io/gateway-api-inference-extension/pkg/epp/server"
 )
+
+// podsKnown is how long flow control takes its last look at the pods for true, as in the published program.
+const podsKnown = 50 * time.Millisecond
 
 type options struct {
 	config, pool, namespace, extproc, health, metrics string
@@ -115,7 +123,7 @@ func setUpControllers(made ctrl.Manager, store datastore.Datastore, o options) e
 }
 
 // newDirector returns the scheduler with the plugins that the file names, and what stands around it.
-func newDirector(ctx context.Context, store datastore.Datastore, file string) (*requestcontrol.Director, error) {
+func newDirector(ctx context.Context, store datastore.Datastore, file, pool string) (*requestcontrol.Director, error) {
 	plugins.Register(prefix.PrefixCachePluginType, prefix.PrefixCachePluginFactory)
 	plugins.Register(scorer.QueueScorerType, scorer.QueueScorerFactory)
 	plugins.Register(scorer.KvCacheUtilizationScorerType, scorer.KvCacheUtilizationScorerFactory)
@@ -127,7 +135,8 @@ func newDirector(ctx context.Context, store datastore.Datastore, file string) (*
 	if err != nil {
 		return nil, err
 	}
-	raw, _, err := loader.LoadRawConfig(data, ctrl.Log)
+	loader.RegisterFeatureGate(flowcontrol.FeatureGate)
+	raw, gates, err := loader.LoadRawConfig(data, ctrl.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +154,40 @@ func newDirector(ctx context.Context, store datastore.Datastore, file string) (*
 	control := requestcontrol.NewConfig()
 	control.AddPlugins(handle.GetAllPlugins()...)
 	control.WithPrepareDataPlugins() // none: they are behind a gate upstream
-	locator := requestcontrol.NewDatastorePodLocator(store)
+	var locator contracts.PodLocator = requestcontrol.NewDatastorePodLocator(store)
 	detector := utilizationdetector.NewDetector(config.SaturationDetectorConfig, ctrl.Log)
-	admission := requestcontrol.NewLegacyAdmissionController(detector, locator)
+	var admission requestcontrol.AdmissionController = requestcontrol.NewLegacyAdmissionController(detector, locator)
+	if gates[flowcontrol.FeatureGate] {
+		locator = requestcontrol.NewCachedPodLocator(ctx, locator, podsKnown)
+		if admission, err = newQueue(ctx, detector, locator, pool); err != nil {
+			return nil, err
+		}
+	}
 	return requestcontrol.NewDirectorWithConfig(
 		store, scheduling.NewSchedulerWithConfig(config.SchedulerConfig), admission, locator, control), nil
+}
+
+// newQueue returns flow control with its defaults: it holds requests, without a limit of time, while no pod can take them.
+func newQueue(ctx context.Context, detector *utilizationdetector.Detector, locator contracts.PodLocator, pool string,
+) (requestcontrol.AdmissionController, error) {
+	flows, err := flowregistry.NewConfig()
+	if err != nil {
+		return nil, err
+	}
+	config, err := (&flowcontrol.Config{Controller: flowcontroller.Config{}, Registry: flows}).ValidateAndApplyDefaults()
+	if err != nil {
+		return nil, err
+	}
+	registry, err := flowregistry.NewFlowRegistry(config.Registry, ctrl.Log)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := flowcontroller.NewFlowController(ctx, config.Controller, registry, detector, locator)
+	if err != nil {
+		return nil, err
+	}
+	go registry.Run(ctx)
+	return requestcontrol.NewFlowControlAdmissionController(queue, pool), nil
 }
 
 // serve answers the gateway until the context ends.
@@ -193,7 +231,7 @@ func run(o options) error {
 	if err := setUpControllers(made, store, o); err != nil {
 		return err
 	}
-	director, err := newDirector(ctx, store, o.config)
+	director, err := newDirector(ctx, store, o.config, o.pool)
 	if err != nil {
 		return err
 	}

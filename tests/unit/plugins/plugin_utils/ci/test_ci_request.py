@@ -237,6 +237,7 @@ REFUSED = {
     "serving kserve_light": "it starts a real node, as root",
     "serving light_model": "it starts a real node, as root",
     "serving light_autoscale": "it starts a real node, as root",
+    "serving light_scale_from_zero": "it starts a real node, as root",
     "users notebooks_light": "rehearsal_nodes_real: it starts a real node, as root",
     "users pipelines_light": "rehearsal_nodes_real: it starts a real node, as root",
     "workload_scale real_node": "rehearsal_nodes_real: it starts a real node, as root",

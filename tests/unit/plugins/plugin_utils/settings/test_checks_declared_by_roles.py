@@ -396,6 +396,51 @@ def test_a_load_that_can_not_be_sent_is_refused_before_a_run(changed: dict[str, 
     check_serving(changed, words)
 
 
+#: Servers that the run deploys behind the gateway of component scale-from-zero, and that may be none.
+FROM_ZERO: dict[str, Any] = {
+    **REHEARSAL,
+    "rehearsal_components": ["scale-from-zero"],
+    "serving_deploy": "deployment",
+    "serving_image": "a",
+    "serving_namespace": "inference-gateway",
+    "serving_gateway": "endpoint_picker",
+    "serving_autoscale": {"min_replicas": 0, "max_replicas": 2, "metrics": [{"type": "Object"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ""),
+        ({"cluster_provider": "existing", "rehearsal_components": []}, ""),
+        ({"rehearsal_components": ["inference-gateway"]}, "serving_gateway is endpoint_picker: before servers that"),
+        ({"serving_gateway": "round_robin"}, "serving_gateway is round_robin: before servers that the run deploys"),
+        ({"serving_namespace": "serving-a"}, "serving_gateway is endpoint_picker: before servers that the run deploys"),
+        ({"serving_port": 8001}, "serving_gateway is endpoint_picker: before servers that the run deploys"),
+        ({"serving_url": "http://a"}, "serving_gateway is endpoint_picker: it is the gateway before the simulated"),
+    ],
+)
+def test_a_gateway_is_before_servers_only_where_there_is_one(changed: dict[str, Any], words: str) -> None:
+    check_serving({**FROM_ZERO, **changed}, words)
+
+
+@pytest.mark.parametrize(
+    ("autoscale", "why"),
+    [
+        ({"min_replicas": 0, "metrics": [{"type": "External"}]}, ""),
+        ({"min_replicas": 1, "metrics": [{"type": "Resource"}]}, ""),
+        (
+            {"min_replicas": 0, "metrics": [{"type": "Resource"}]},
+            "with min_replicas 0 it needs a metric of type Object",
+        ),
+        ({"min_replicas": 2, "metrics": [{"type": "Object"}]}, "min_replicas is more than serving_replicas"),
+    ],
+)
+def test_an_autoscaler_that_would_never_add_a_server_to_none_is_refused(autoscale: dict[str, Any], why: str) -> None:
+    given = {"max_replicas": 4, **autoscale}
+    check_serving({**FROM_ZERO, "serving_autoscale": given}, why and f"serving_autoscale is {given}: {why}")
+
+
 def check_serving(changed: dict[str, Any], words: str) -> None:
     """Check which setting the checks of serving refuse first, and why; nothing without ``words``."""
     render = setting_templates.create_template_renderer(Templar(loader=DataLoader()), {})
