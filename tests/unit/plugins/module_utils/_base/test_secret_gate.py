@@ -19,7 +19,11 @@ from xml.sax import saxutils
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_gate, untrusted_archives
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    secret_encodings,
+    secret_gate,
+    untrusted_archives,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
 from hypothesis import example, given, settings
@@ -105,7 +109,7 @@ def test_a_token_inside_base64_is_found_by_its_form(tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_base64_of_anything_around_it_holds_one_of_the_spellings(secret, before, after):
     text = base64.b64encode(before + secret.encode() + after)
-    assert any(spelling in text for spelling in secret_gate.encodings_of_secrets({"x": secret}))
+    assert any(spelling in text for spelling in secret_encodings.encodings_of_secrets({"x": secret}))
 
 
 FORMATS = {
