@@ -376,7 +376,7 @@ def _opensearch_search_hits(client: OpenSearchClient, kind: str, body: Document)
     where = f"OpenSearch {client.server.url}{path}"
     with expect_documented_form(where, answer):
         failed = (answer.get("_shards") or {}).get("failed") or answer.get("timed_out")
-        hits = list((answer.get("hits") or {}).get("hits") or [])
+        hits = list(answer["hits"]["hits"])
         for hit in hits:
             require_json_object(f"{where}: a document", hit["_source"])
     if failed:

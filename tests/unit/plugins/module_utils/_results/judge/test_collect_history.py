@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
@@ -32,6 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from jsonschema import Draft202012Validator
 from past_run_files import kpi, run_id, write_past_run
+from scripted_server import ScriptedServer
 
 
 def collect(top: Path, *sources: Path, most: int = 50, rules: LabelRules | None = None) -> RunHistory:
@@ -204,6 +206,17 @@ def test_a_server_that_is_not_there_is_noted_and_nothing_else(
     (note,) = found.notes
     assert note.startswith("history could not be read: ") and words in note
     assert (found.found, values(found, top)) == (0, ([], [10.0]))
+
+
+@pytest.mark.parametrize("answer", [{}, {"hits": None}, {"hits": {"total": {"value": 100}}}])
+def test_an_answer_without_a_list_of_runs_is_no_empty_history(tmp_path: Path, answer: dict[str, Any]) -> None:
+    top = write_past_run(tmp_path, 1)
+    with ScriptedServer(lambda _request: (200, answer)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        request_ = HistoryRequest(("opensearch",), opensearch=OpenSearchServer(url))
+        found = collect_history.collect_past_runs(run_reader.read_run_directory(top), request_)
+    (note,) = found.notes
+    assert note.startswith("history could not be read: ") and "hits" in note
 
 
 def test_a_source_that_fails_leaves_the_others(tmp_path: Path) -> None:
