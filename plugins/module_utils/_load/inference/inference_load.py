@@ -344,23 +344,8 @@ class InferenceLoad:
 
     def _show(self, report: ClientReport, sent_before: int, began: float) -> None:
         state = f"{report.sent} {dict(report.outcomes)}"
-        self.progress.update(state, self._line(report, sent_before, began))
-
-    def _line(self, report: ClientReport, sent_before: int, began: float) -> str:
-        """Return the progress in one line."""
-        ended = sum(report.outcomes.values())
-        of = f"/{self.total:,}" if self.total else ""
-        outcomes = [f"{report.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if report.outcomes[name]]
-        first = report.first_token
-        words = [
-            f"{report.sent + sent_before:,}{of} sent",
-            f"{report.outcomes[SUCCEEDED]:,} succeeded",
-            *outcomes,
-            f"{report.open:,} open",
-            *([] if first is None else [f"first token after {first * 1000:.0f} ms (median)"]),
-        ]
-        seconds = max(time.monotonic() - began, 0.001)
-        return f"requests {self.spec.point}: {', '.join(words)}, {ended / seconds:.1f}/s, {seconds:.0f} s"
+        line = report.progress_line(sent_before, self.total, time.monotonic() - began)
+        self.progress.update(state, f"requests {self.spec.point}: {line}")
 
     def _result(self, call: LoadCall, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
         past, total = call.past, join_reports(reports)

@@ -39,7 +39,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
-from .inference_request import SECOND
+from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED
 from .load_requests import SCHEMA
 from .request_engine import RequestEngine
 
@@ -99,6 +99,22 @@ class ClientReport:
             "lateness": self.lateness,
             "machine": dict(machine),
         }
+
+    def progress_line(self, sent_before: int, total: int, seconds: float) -> str:
+        """Return the progress in one line.
+
+        Args:
+            sent_before: Requests that earlier calls have sent.
+            total: Requests of the load, 0 if their number is not known.
+            seconds: Time since the call began.
+        """
+        of = f"/{total:,}" if total else ""
+        bad = [f"{self.outcomes[name]:,} {name}" for name in (FAILED, REFUSED, LOST) if self.outcomes[name]]
+        first = [] if self.first_token is None else [f"first token after {self.first_token * 1000:.0f} ms (median)"]
+        done = [f"{self.sent + sent_before:,}{of} sent", f"{self.outcomes[SUCCEEDED]:,} succeeded"]
+        seconds = max(seconds, 0.001)
+        rate = f"{sum(self.outcomes.values()) / seconds:.1f}/s"
+        return ", ".join([*done, *bad, f"{self.open:,} open", *first, rate, f"{seconds:.0f} s"])
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> ClientReport:
