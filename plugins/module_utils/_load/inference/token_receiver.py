@@ -27,6 +27,8 @@ _NOTHING: tuple[int, ...] = ()
 #: only for tokens of an answer that are further apart. The moment is this part of the time between two of them, and
 #: has these limits in nanoseconds.
 _MANY_OPEN, _PART_OF_GAP, _LEAST_COLLECTING, _MOST_COLLECTING = 8, 8, 300_000, 1_000_000
+#: Pieces that are put aside of one answer. To parse more at once would delay what arrives meanwhile.
+_MOST_ASIDE = 8
 
 
 class ConnectionEvents:
@@ -99,7 +101,8 @@ def put_tokens_aside(
             except OSError:  # the engine meets it again
                 others.append((connection, mask))
                 continue
-            if received[0].endswith(request.expected.after):  # so it does not end the answer
+            ends = not received[0].endswith(request.expected.after)
+            if not ends and len(connection.aside) < _MOST_ASIDE:
                 connection.aside.append((received, clock()))
                 continue
             connection.unread = received
