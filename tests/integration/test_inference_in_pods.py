@@ -118,7 +118,7 @@ def start_servers(world: World) -> PodServers:
         return next((pid for pid in processes_of(uid) if command_of(pid).startswith(b"/model-server")), 0)
 
     host = await_value(address, "the load balancer gives an address")
-    path = Path(f"/proc/{await_value(process, 'the servers start')}/root/truth/log")
+    path = Path("/proc", str(await_value(process, "the servers start")), "root", "truth", "log")
     urls = [f"http://{host}:{port}" for port in PORTS]
     for url in urls:
         support._await(url)

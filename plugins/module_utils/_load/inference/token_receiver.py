@@ -24,8 +24,8 @@ PRECISE = 2_000_000
 _MOST_SELECTED = 1024
 _NOTHING: tuple[int, ...] = ()
 #: Open requests from which on what arrives is collected for a moment before it is read. The kernel's times are exact
-#: only for tokens of an answer that are further apart. The moment is this part of the time between two of them, and
-#: has these limits in nanoseconds.
+#: only for tokens of an answer that are further apart. Two reads are this part of the time between two of them apart,
+#: within these limits in nanoseconds.
 _MANY_OPEN, _PART_OF_GAP, _LEAST_COLLECTING, _MOST_COLLECTING = 8, 8, 300_000, 1_000_000
 #: Pieces that are put aside of one answer. To parse more at once would delay what arrives meanwhile.
 _MOST_ASIDE = 8
@@ -39,6 +39,9 @@ class ConnectionEvents:
         self._waits = (self._epoll.fileno(),)
         self._gap = 0  # between two tokens of an answer, smoothed, nanoseconds
         self._collecting = _LEAST_COLLECTING
+        #: When was read last, monotonic, nanoseconds. Collecting counts from then, not from what arrives, so that a
+        #: token that arrives while others are parsed, or before a request is sent, does not wait for both.
+        self._last_read = 0
 
     def register(self, connection: RequestConnection) -> None:
         """Wait for what the connection wants."""
@@ -55,19 +58,23 @@ class ConnectionEvents:
 
     def wait(self, until: int, open_requests: int) -> list[tuple[int, int]]:
         """Return file descriptors and their events; none at the moment ``until`` (monotonic, nanoseconds)."""
-        left = until - time.monotonic_ns()
+        now = time.monotonic_ns()
+        left = until - now
         if left <= 0:
+            self._last_read = now
             return self._epoll.poll(0)
         if self._epoll.fileno() >= _MOST_SELECTED:
             arrived = bool(self._epoll.poll(max(0, left - PRECISE // 2) / SECOND))
         else:
             arrived = bool(select.select(self._waits, _NOTHING, _NOTHING, left / SECOND)[0])
         if arrived and open_requests >= _MANY_OPEN:
-            left = min(until - time.monotonic_ns(), self._collecting)
+            left = min(until, self._last_read + self._collecting) - time.monotonic_ns()
             if left > 0:
                 time.sleep(left / SECOND)
-        if not arrived or time.monotonic_ns() >= until:  # first what is due: reading takes longer than sending
+        now = time.monotonic_ns()
+        if not arrived or now >= until:  # first what is due: reading takes longer than sending
             return []
+        self._last_read = now
         return self._epoll.poll(0)
 
     def learn_gap(self, times: Sequence[int]) -> None:
