@@ -213,7 +213,7 @@ def test_tokens_that_were_put_aside_are_in_the_record_however_the_answer_ends(la
             tokens = [f'{{"choices":[{{"delta":{{"content":"{text}"}},"finish_reason":null}}]}}' for text in "abcde"]
             for piece in (HEAD, *(chunk(f"data: {token}\n\n".encode()) for token in tokens), last):
                 connection.sendall(piece)
-                time.sleep(0.03)
+                time.sleep(0.1)  # so each is read alone, also on a busy machine
             if not closes:
                 over.wait(20)
 
