@@ -31,33 +31,46 @@ _SURROGATE, _SURROGATE_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\
 
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON document. Raises ValueError."""
-    return _without_recursion_error(json.loads, text)
+    return _with_whole_characters(json.loads, text)
 
 
 def parse_finite_json(raw: bytes) -> Any:
     """Return the value of a JSON document. Raises ValueError also for NaN, Infinity, and what no float holds."""
-    return _without_recursion_error(
+    return _with_whole_characters(
         _decode_checking_numbers if _LARGE.search(raw) else _decode_without_constants, raw.decode()
     )
 
 
+def parse_json_of_part(text: str | bytes) -> Any:
+    """Return the value of a JSON document whose texts are parts of others: one may end with half of a character.
+
+    ``replace_half_characters`` is for what is made of the parts. Raises ValueError.
+    """
+    return _without_recursion_error(json.loads, text)
+
+
+def _with_whole_characters(decode: Callable[[Any], Any], text: str | bytes) -> Any:
+    halves = _SURROGATE.search(text) if isinstance(text, str) else _SURROGATE_BYTES.search(text)
+    if not halves:
+        return _without_recursion_error(decode, text)
+    return _without_recursion_error(lambda text: replace_half_characters(decode(text)), text)
+
+
 def _without_recursion_error(decode: Callable[[Any], Any], text: str | bytes) -> Any:
     try:
-        value = decode(text)
-        halves = _SURROGATE.search(text) if isinstance(text, str) else _SURROGATE_BYTES.search(text)
-        return _replace_half_characters(value) if halves else value
+        return decode(text)
     except RecursionError as error:
         raise ValueError("the JSON document is nested too deeply") from error
 
 
-def _replace_half_characters(value: Any) -> Any:
+def replace_half_characters(value: Any) -> Any:
     """Return a value in whose texts U+FFFD is in place of each half of a character, which no file can hold."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_replace_half_characters(element) for element in value]
+        return [replace_half_characters(element) for element in value]
     if isinstance(value, dict):
-        return {_replace_half_characters(key): _replace_half_characters(entry) for key, entry in value.items()}
+        return {replace_half_characters(key): replace_half_characters(entry) for key, entry in value.items()}
     return value
 
 

@@ -13,6 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    parse_json_of_part,
+    replace_half_characters,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
 
 #: Data of the event that ends a stream.
@@ -24,7 +28,7 @@ MOST_ERROR = 300
 
 
 def _truncated(text: Any) -> str:
-    words = " ".join(str(text).split())
+    words = " ".join(replace_half_characters(str(text)).split())
     return words if len(words) <= MOST_ERROR else f"{words[: MOST_ERROR - 3]}..."
 
 
@@ -124,7 +128,7 @@ class StreamedResponse:
                     self.text.append(text)
             reason = choice.get("finish_reason")
             if reason and isinstance(reason, str):
-                self.finish_reason = reason
+                self.finish_reason = replace_half_characters(reason)
             return text if isinstance(text, str) and text and not usage and not reason else None
         if not usage:
             self.error = self.error or error_text(event)
@@ -175,7 +179,8 @@ decode_json = needed_json_fields.create_document_decoder(None)
 _ANY = needed_json_fields.ANY
 _CHOICE = {**dict.fromkeys(("text", "finish_reason", "message"), _ANY), "delta": dict.fromkeys(_TEXTS, _ANY)}
 _decode_event = needed_json_fields.create_document_decoder(
-    {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)}
+    {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)},
+    parse_json_of_part,
 )
 
 

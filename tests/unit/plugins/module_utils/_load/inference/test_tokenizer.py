@@ -188,6 +188,16 @@ def test_a_character_in_two_events_or_half_of_one_is_counted(
     assert (answer.tokens, answer.tokens_from) == (tokenizer.count(text), "tokenizer")
 
 
+def test_what_is_recorded_of_an_answer_beside_its_text_has_whole_characters(tokenizer: TextTokenizer) -> None:
+    request = answered(tokenizer, {"content": "a"})
+    request.answer.take(json.dumps({"choices": [{"finish_reason": "\ud83d"}]}).encode(), 3)
+    request.answer.take(json.dumps({"error": {"message": "no \udfff"}}).encode(), 4)
+    assert (request.answer.finish_reason, request.answer.error) == (
+        "\N{REPLACEMENT CHARACTER}",
+        "no \N{REPLACEMENT CHARACTER}",
+    )
+
+
 def test_an_answer_with_more_than_text_has_the_tokens_that_the_server_counted(tokenizer: TextTokenizer) -> None:
     answer = answered(tokenizer, {"content": "a"}, {"tool_calls": [{"index": 0}]}).answer
     assert (answer.tokens, answer.tokens_from) == (99, "usage")
