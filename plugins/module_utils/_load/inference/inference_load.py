@@ -152,7 +152,8 @@ class InferenceLoad:
                 reason = f"stopped: {stopped}" if stopped else "done"
             except signals.Interrupted as error:
                 reason = str(error)
-                raise signals.Interrupted(f"{error}: {self._line(join_reports(reports), sent, wall)}") from error
+                line = join_reports(reports).progress_line(spec.point, sent, self.total, time.monotonic() - wall)
+                raise signals.Interrupted(f"{error}: {line}") from error
             finally:
                 wall = time.monotonic() - wall
                 total = join_reports(reports)
@@ -344,8 +345,8 @@ class InferenceLoad:
 
     def _show(self, report: ClientReport, sent_before: int, began: float) -> None:
         state = f"{report.sent} {dict(report.outcomes)}"
-        line = report.progress_line(sent_before, self.total, time.monotonic() - began)
-        self.progress.update(state, f"requests {self.spec.point}: {line}")
+        seconds = time.monotonic() - began
+        self.progress.update(state, report.progress_line(self.spec.point, sent_before, self.total, seconds))
 
     def _result(self, call: LoadCall, reports: Sequence[ClientReport], wall: float) -> dict[str, Any]:
         past, total = call.past, join_reports(reports)

@@ -100,10 +100,11 @@ class ClientReport:
             "machine": dict(machine),
         }
 
-    def progress_line(self, sent_before: int, total: int, seconds: float) -> str:
+    def progress_line(self, point: str, sent_before: int, total: int, seconds: float) -> str:
         """Return the progress in one line.
 
         Args:
+            point: Of the run.
             sent_before: Requests that earlier calls have sent.
             total: Requests of the load, 0 if their number is not known.
             seconds: Time since the call began.
@@ -114,7 +115,8 @@ class ClientReport:
         done = [f"{self.sent + sent_before:,}{of} sent", f"{self.outcomes[SUCCEEDED]:,} succeeded"]
         seconds = max(seconds, 0.001)
         rate = f"{sum(self.outcomes.values()) / seconds:.1f}/s"
-        return ", ".join([*done, *bad, f"{self.open:,} open", *first, rate, f"{seconds:.0f} s"])
+        words = [*done, *bad, f"{self.open:,} open", *first, rate, f"{seconds:.0f} s"]
+        return f"requests {point}: {', '.join(words)}"
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> ClientReport:

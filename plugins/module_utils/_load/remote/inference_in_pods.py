@@ -256,7 +256,7 @@ class InferenceClientsInPods(LoadInPod):
             total.update(client)
         outcomes = Counter({name: total[name] for name in (SUCCEEDED, FAILED, REFUSED, LOST)})
         report = ClientReport(sent=total["sent"], open=total["open"], outcomes=outcomes)
-        return self._load._line(report, 0, time.monotonic() - seconds)
+        return report.progress_line(self._load.spec.point, 0, self._load.total, seconds)
 
     def _has_started(self) -> bool:
         spec = self._load.spec

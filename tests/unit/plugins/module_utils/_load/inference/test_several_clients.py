@@ -15,10 +15,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 
 def test_progress_counts_what_earlier_calls_have_sent_and_rates_what_this_one_has_ended() -> None:
     report = ClientReport(sent=1_500, open=20, outcomes=Counter(succeeded=1_400, failed=80), first_token=0.0326)
-    assert report.progress_line(sent_before=500, total=4_000, seconds=10) == (
-        "2,000/4,000 sent, 1,400 succeeded, 80 failed, 20 open, first token after 33 ms (median), 148.0/s, 10 s"
+    assert report.progress_line("001", sent_before=500, total=4_000, seconds=10) == (
+        "requests 001: 2,000/4,000 sent, 1,400 succeeded, 80 failed, 20 open, "
+        "first token after 33 ms (median), 148.0/s, 10 s"
     )
 
 
 def test_progress_of_nothing_yet_divides_by_no_zero() -> None:
-    assert join_reports([ClientReport()]).progress_line(0, 0, 0.0) == "0 sent, 0 succeeded, 0 open, 0.0/s, 0 s"
+    line = join_reports([ClientReport()]).progress_line("001", 0, 0, 0.0)
+    assert line == "requests 001: 0 sent, 0 succeeded, 0 open, 0.0/s, 0 s"
