@@ -325,18 +325,32 @@ def join_client_files(point_dir: Path, log: JsonlAppender, take: Callable[[dict[
         return
     for path in sorted(folder.glob("*.jsonl")):
         _await_free(path)
-        rows = []
-        for record in files.read_json_lines(path):
-            take(record)
-            rows.append(files.encode(record))
-            if len(rows) == _LINES_AT_ONCE:
-                log.write_rows(rows)
-                rows = []
-        log.write_rows(rows)
+        append_client_file(path, log, take)
     log.sync()
     for path in folder.glob("*.jsonl"):
         path.unlink()
     folder.rmdir()
+
+
+def append_client_file(path: Path, log: JsonlAppender, take: Callable[[dict[str, Any]], None]) -> None:
+    """Append the records of a client to requests.jsonl.
+
+    Args:
+        path: File of the client. Its last line may be torn.
+        log: File of the requests of the point.
+        take: Called with each record.
+
+    Raises:
+        DataError: Another line than the last one is damaged.
+    """
+    rows: list[str] = []
+    for record in files.read_json_lines(path):
+        take(record)
+        rows.append(files.encode(record))
+        if len(rows) == _LINES_AT_ONCE:
+            log.write_rows(rows)
+            rows = []
+    log.write_rows(rows)
 
 
 def _await_free(path: Path) -> None:

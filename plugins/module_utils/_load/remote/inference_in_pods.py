@@ -10,7 +10,6 @@ objects (load_in_pods). A controller that is killed finds them again.
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,9 +24,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files import JsonlAppender
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
     api_host_without_usual_port,
 )
@@ -41,7 +40,7 @@ from ..inference.inference_spec import DRIVER, SPEC, InferenceSpec
 from ..inference.load_requests import FILE, SCHEMA, PastRequests
 from ..inference.probe_servers import ServerProbe
 from ..inference.request_connection import split_url
-from ..inference.several_clients import ClientReport, join_reports
+from ..inference.several_clients import ClientReport, append_client_file, join_reports
 from ..plan import workload_plan
 from ..send import common_client_start
 from . import clock_probes, detached_load, inference_client, pod_main, pod_manifests, remote_load
@@ -50,8 +49,6 @@ from .load_in_pods import LoadInPod
 
 _LEASES = ("coordination.k8s.io", "leases")
 _VERBS = ("create", "get", "list", "watch", "patch", "delete")
-#: Lines that are joined at a time.
-_LINES_AT_ONCE = 1000
 
 
 def check_pods_can_send(spec: InferenceSpec, urls: Sequence[str]) -> None:
@@ -65,19 +62,13 @@ def check_pods_can_send(spec: InferenceSpec, urls: Sequence[str]) -> None:
     if spec.arrivals is not None and spec.count < spec.clients:
         raise InputError(f"clients is {spec.clients}, but there are only {spec.count} requests", setting="clients")
     for url in urls:
-        if _is_loopback(split_url(url)[1]):
+        host = split_url(url)[1]
+        if is_loopback_host(host) or host.endswith(".localhost"):
             raise InputError(
                 f"pods can't reach {url}: it is the loopback of the machine that runs Ansible. Name a server by an "
                 f"address that pods reach, or send from the controller (workload_run_on=controller)",
                 setting="urls",
             )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 class InferenceLoadInPods(InferenceLoad):
@@ -268,18 +259,15 @@ class InferenceClientsInPods(LoadInPod):
         restarts = [0] * spec.clients
         with open(spec.point_dir / clock_probes.FILE, "ab") as clocks:
             for number, folder in sorted(folders.items()):
-                rows: list[str] = []
-                begun = 0
-                for line in _whole_lines(folder / FILE):
-                    record = parse_json(line)
+                types: Counter[str] = Counter()
+
+                def take(record: dict[str, Any], types: Counter[str] = types) -> None:
                     call.past.take(record)
-                    begun += record["type"] == "client"
-                    rows.append(line)
-                    if len(rows) == _LINES_AT_ONCE:
-                        call.log.write_rows(rows)
-                        rows = []
-                call.log.write_rows(rows)
-                restarts[number] = max(0, begun - 1)
+                    types[record["type"]] += 1
+
+                if (folder / FILE).exists():
+                    append_client_file(folder / FILE, call.log, take)
+                restarts[number] = max(0, types["client"] - 1)
                 clocks.writelines(f"{line}\n".encode() for line in _whole_lines(folder / clock_probes.FILE))
         call.log.sync()
         self._joined["restarts"] = restarts
