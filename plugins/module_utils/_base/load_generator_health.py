@@ -39,7 +39,7 @@ def percentile_summary(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def is_load_on_time(percentiles: dict[str, float] | None, most: float) -> bool:
-    """Return whether the P99 of a percentile_summary() is at most ``most`` seconds. A closed loop (None) is always on time."""
+    """Return whether the P99 of percentile_summary() is at most ``most`` seconds. None, a closed loop, is on time."""
     return percentiles is None or percentiles["p99"] <= most
 
 

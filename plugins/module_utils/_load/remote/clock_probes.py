@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes to etcd while requests are sent, so that the clocks of the controller and of clients in pods can be compared.
 
-Each writes an object of its own, as the canary of the sampler does. The resourceVersions order the writes of all, and
+Each writes to another object, as the canary of the sampler does. The resourceVersions order the writes of all, and
 each knows on its own clock between which moments its write was made (_results/timeline/request_clocks.py).
 """
 
