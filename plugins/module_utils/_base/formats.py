@@ -213,8 +213,8 @@ LONGEST_SETTING = 200
 
 
 def format_setting_value(value: Any, longest: int = LONGEST_SETTING) -> str:
-    """Return the value of a setting as text, cut after ``longest`` characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Return the value of a setting as text, cut after ``longest`` characters; an empty or blank text in quotes."""
+    text = value if isinstance(value, str) and value.strip() else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import functools
-import json
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import setting_file_checksums
@@ -66,7 +66,7 @@ def changed_settings_rows(document: Mapping[str, Any], defaults: Mapping[str, An
 
 
 def _format_setting_value(value: Any) -> str:
-    return value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return formats.format_setting_value(value, sys.maxsize)
 
 
 def _last_two_path_parts(where: str) -> str:

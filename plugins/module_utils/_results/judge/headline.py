@@ -280,5 +280,6 @@ def _named_value(kpi: Kpi, label: str, difference: str = "") -> str:
 
 
 def _display_name(kpi: Kpi, label: str) -> str:
-    """Return the display name that the definition gives to the matrix value, empty without one."""
-    return str((kpi["answer"].get("names") or {}).get(label.partition(" = ")[2], ""))
+    """Return the display name that the definition gives to the matrix values or to the only one, empty without one."""
+    names = kpi["answer"].get("names") or {}
+    return str(names.get(label) or names.get(label.partition(" = ")[2], ""))

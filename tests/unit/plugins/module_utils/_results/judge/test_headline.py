@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.wr
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, point_label
 from run_directory import World, write_run
 
 ROLES = Path(__file__).parents[6] / "roles"
@@ -170,6 +170,49 @@ def test_one_pair_says_nothing_of_how_pairs_differ():
 def test_a_long_label_gives_way_to_the_number_of_its_point():
     assert said([kpi(2.0)], [kpi(3.0)], labels=["x = " + "y" * 90, "x = z"]) == [
         "Waiting, P95: 2 s (point 000), 3 s (x = z), difference 1 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", '2 s (partition = "")'),
+        (" ", '2 s (partition = " ")'),
+        ([], "2 s (partition = [])"),
+        ({}, "2 s (partition = {})"),
+        (None, "2 s (partition = null)"),
+        ("1g.10gb", "2 s (partition = 1g.10gb)"),
+    ],
+)
+def test_a_value_of_the_matrix_that_is_empty_can_be_seen(value, text):
+    points = [
+        Point(f"{place:03d}", Path("x"), record={"settings": {"load_partition": setting}}, kpis=[kpi(figure)])
+        for place, (setting, figure) in enumerate([(value, 2.0), ("3g.40gb", 3.0)])
+    ]
+    (answer,) = headline.run_answer_sentence(points, {point.number: point_label(point, "load") for point in points})
+    assert answer == f"Waiting, P95: {text}, 3 s (partition = 3g.40gb), difference 1 s"
+
+
+def test_an_empty_release_of_alternating_points_can_be_seen():
+    order = ["", "B", "B", "", "", "B", "B", ""]
+    points = [
+        Point(
+            f"{place:03d}",
+            Path("x"),
+            record={"settings": {"a_seed": place // 2, "a_version": name}},
+            kpis=[kpi(5.0 + place if name else 10.0 + place)],
+        )
+        for place, name in enumerate(order)
+    ]
+    (answer,) = headline.run_answer_sentence(points, {point.number: point.number for point in points})
+    assert 'less with B than with ""' in answer
+
+
+def test_a_name_may_be_of_a_value_of_one_setting_only():
+    named = {**WAITING, "names": {'partition = ""': "whole GPUs", '""': "nothing"}}
+    points = [[kpi(2.0, answer=named)], [kpi(3.0, answer=named)]]
+    assert said(*points, labels=['partition = ""', 'other = ""']) == [
+        "Waiting, P95: whole GPUs 2 s, nothing 3 s, difference 1 s"
     ]
 
 

@@ -40,6 +40,16 @@ def test_a_setting_names_a_figure_without_an_answer_of_its_own(tmp_path, definit
     assert found["makespan"]["difference"]["value"] == found["makespan"]["value"] - before
 
 
+def test_a_figure_without_an_answer_has_the_names_of_those_that_have_one(tmp_path, definitions):
+    top = write_run(tmp_path / "run", [(World(count=3), {})])
+    files.write_yaml(top / "points/000/settings.yml", {"results_answer": "makespan"}, "settings/1")
+    write_timeline(str(top))
+    named = {**ONE, "name": "other", "answer": {"text": "{value}", "names": {"job": "plain Jobs"}}}
+    write_kpis(str(top), [definitions, written(tmp_path, named)])
+    found = {one["name"]: one for one in files.read_json(top / "points/000/kpis.json")["kpis"]}
+    assert found["makespan"]["answer"]["names"] == {"job": "plain Jobs"}
+
+
 def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
     entry = {
         **ONE,
