@@ -25,6 +25,7 @@ author:
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
   - perfscale.seatrial._attributes.internal
+  - perfscale.seatrial._driver_pods
   - perfscale.seatrial._s3_pod_files
   - perfscale.seatrial._run.point
   - perfscale.seatrial._step_directory
@@ -97,55 +98,12 @@ options:
   driver_kubeconfig:
     description: Kubeconfig of the driver cluster.
     type: path
-  driver_context:
-    description: Context of O(driver_kubeconfig). Empty means the current context.
-    type: str
-    default: ''
   driver_image:
     description:
       - Image of the pods. It must contain Python 3.11 as C(python3), PyYAML, Jinja2 and jmespath. With msgspec the
         sampler needs less processor time.
     type: str
     default: ''
-  driver_namespace:
-    description: Namespace of the pods. Empty means a namespace that is created for the run and removed with the load.
-    type: str
-    default: ''
-  driver_node_selector:
-    description: Node selector of the pods.
-    type: dict
-    default: {}
-  driver_tolerations:
-    description: Tolerations of the pods.
-    type: list
-    elements: dict
-    default: []
-  driver_requests:
-    description: Resource requests of each pod.
-    type: dict
-    default: {}
-  driver_limits:
-    description: Resource limits of each pod.
-    type: dict
-    default: {}
-  driver_security_context:
-    description: Security context of the pods, in addition to a non-root user and the default seccomp profile.
-    type: dict
-    default: {}
-  driver_keep:
-    description: How long the Job stays after its end if nobody fetches its files, in seconds.
-    type: int
-    default: 86400
-  driver_restarts:
-    description:
-      - How often the pod of a client is made again after it has died. After that the client is lost. Evictions do not
-        count.
-    type: int
-    default: 3
-  driver_start_timeout:
-    description: Timeout for the pods to start, in seconds.
-    type: float
-    default: 600
   collect_bytes:
     description:
       - Maximum size of the files of a load in pods that pass through the API server, compressed, in bytes. With larger
@@ -231,17 +189,8 @@ def main() -> None:
             "lock": {"type": "dict"},
             "offset": {"type": "int", "default": 0},
             "driver_kubeconfig": {"type": "path"},
-            "driver_context": {"type": "str", "default": ""},
             "driver_image": {"type": "str", "default": ""},
-            "driver_namespace": {"type": "str", "default": ""},
-            "driver_node_selector": {"type": "dict", "default": {}},
-            "driver_tolerations": {"type": "list", "elements": "dict", "default": []},
-            "driver_requests": {"type": "dict", "default": {}},
-            "driver_limits": {"type": "dict", "default": {}},
-            "driver_security_context": {"type": "dict", "default": {}},
-            "driver_keep": {"type": "int", "default": 86400},
-            "driver_restarts": {"type": "int", "default": 3},
-            "driver_start_timeout": {"type": "float", "default": 600},
+            **{f"driver_{name}": option for name, option in ansible_module.DRIVER_PODS.items()},
             "collect_bytes": {"type": "int", "default": 268435456},
             **ansible_module.COLLECT_S3,
             **ansible_module.STEP,

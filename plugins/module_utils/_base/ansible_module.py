@@ -67,6 +67,20 @@ COLLECT_S3: dict[str, Any] = {
     **CA_FILE,
 }
 
+#: Of modules whose load is sent by pods, with or without the prefix driver_ (fragments _driver_pods and .driver).
+DRIVER_PODS: dict[str, Any] = {
+    "context": {"type": "str", "default": ""},
+    "namespace": {"type": "str", "default": ""},
+    "node_selector": {"type": "dict", "default": {}},
+    "tolerations": {"type": "list", "elements": "dict", "default": []},
+    "requests": {"type": "dict", "default": {}},
+    "limits": {"type": "dict", "default": {}},
+    "security_context": {"type": "dict", "default": {}},
+    "keep": {"type": "int", "default": 86400},
+    "restarts": {"type": "int", "default": 3},
+    "start_timeout": {"type": "float", "default": 600},
+}
+
 #: Of modules that must not write or send secrets (fragment _export.secrets, action/_without_secrets.py).
 SECRETS: dict[str, Any] = {
     "secrets": {"type": "dict", "default": {}, "no_log": True},
