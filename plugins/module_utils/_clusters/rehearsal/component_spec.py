@@ -182,6 +182,7 @@ class ProcessSpec:
 class RehearsalComponent:
     """One component, read from its folder. ``requires``: components that it can't run without.
 
+    ``programs_of``: components of which it needs the programs and CRDs, while their processes need not run.
     ``least_versions``: other component -> the first version with which this one works; ``versions_before``: the
     first one with which it does not work any more.
     ``adds_arguments``: process of another component -> arguments after its own, of which the last counts.
@@ -206,6 +207,7 @@ class RehearsalComponent:
     stages: str = ""
     processes: list[ProcessSpec] = field(default_factory=list)
     requires: list[str] = field(default_factory=list)
+    programs_of: list[str] = field(default_factory=list)
     least_versions: dict[str, str] = field(default_factory=dict)
     versions_before: dict[str, str] = field(default_factory=dict)
     adds_arguments: dict[str, list[str]] = field(default_factory=dict)

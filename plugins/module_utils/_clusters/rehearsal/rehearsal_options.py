@@ -54,16 +54,21 @@ def select_required_components(
                 f" there are {', '.join(sorted(known))}",
                 setting="rehearsal_components",
             )
+    idle: set[str] = set()
     for name in names:  # grows while it is read
-        for other in known[name].requires:
+        for other in (*known[name].requires, *known[name].programs_of):
             if other not in known:
                 raise InputError(
                     f"component {name} requires '{other}', which does not exist{suggest_similar_name(other, known)}"
                 )
-            if other not in names:
-                names.append(other)
+        idle.update(known[name].programs_of)
+        names += [other for other in known[name].requires if other not in names]
     chosen = _with_added_arguments(
-        [component for name, component in known.items() if component.always or name in names]
+        [
+            component if component.always or name in names else _with_programs_only(component)
+            for name, component in known.items()
+            if component.always or name in names or name in idle
+        ]
     )
     owners: dict[str, str] = {}
     for process in processes_of_components(chosen):
@@ -72,6 +77,12 @@ def select_required_components(
         owners[process.name] = process.component
     process_start_levels(processes_of_components(chosen))
     return chosen
+
+
+def _with_programs_only(component: RehearsalComponent) -> RehearsalComponent:
+    """Return a component of which only the programs and CRDs are used."""
+    nothing: dict[str, Any] = {"processes": [], "certificates": [], "users": [], "images": [], "adds_arguments": {}}
+    return dataclasses.replace(component, objects="", stages="", **nothing)
 
 
 def _with_added_arguments(chosen: list[RehearsalComponent]) -> list[RehearsalComponent]:

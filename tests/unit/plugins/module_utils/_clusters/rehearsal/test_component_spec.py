@@ -150,6 +150,41 @@ def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> Non
         rehearsal_options.select_required_components(rehearsal_options.load_all_components(tmp_path), ["one"])
 
 
+def test_a_component_of_which_only_programs_are_needed_is_built_and_not_started(known, tmp_path: Path) -> None:
+    def parts(*names: str) -> dict[str, component_spec.RehearsalComponent]:
+        return {one.name: one for one in rehearsal_options.select_required_components(known, names)}
+
+    chosen = parts("scale-from-zero")
+    for name in ("inference-gateway", "endpoint-picker", "model-server"):
+        idle = chosen[name]
+        assert idle.build == known[name].build and idle.crds == known[name].crds
+        assert not (idle.processes or idle.objects or idle.users or idle.certificates)
+    # Asked for, or required, it is started.
+    for others in (["inference-gateway"], ["endpoint-picker", "inference-gateway"]):
+        both = parts("scale-from-zero", *others)
+        assert [both[name] == known[name] for name in ("inference-gateway", "endpoint-picker")] == [True, True]
+    folder = write(tmp_path, "more", programs_of=["inference-gatewai"])
+    with pytest.raises(InputError, match=r"more requires 'inference-gatewai', .*did you mean 'inference-gateway'"):
+        rehearsal_options.select_required_components(known, [str(folder)])
+
+
+def test_no_pod_of_a_component_is_on_a_simulated_node_before_the_scheduler_runs(known) -> None:
+    """KWOK never plays a pod that it meets on a node between creating the node's lease and learning of it."""
+    pods = [
+        (name, document)
+        for name, component in known.items()
+        if component.objects
+        for document in component_manifests.read_yaml_objects(component.folder / component.objects)
+        if document["kind"] == "Pod"
+    ]
+    assert {name for name, _pod in pods} == {"endpoint-picker", "scale-from-zero"}
+    for name, pod in pods:
+        assert "nodeName" not in pod["spec"], name
+        # Nor may the scheduler place it on a node that is not ready yet.
+        tolerations = pod["spec"]["tolerations"]
+        assert all(entry.get("key") or entry["effect"] == "NoExecute" for entry in tolerations), name
+
+
 def test_these_are_built_from_the_versions_of_the_control_plane(known) -> None:
     """Else Go would compile most of Kubernetes twice."""
     versions = [
