@@ -149,14 +149,16 @@ def get_built(name: str) -> bool:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        component_binaries,
         component_spec,
         existing_programs,
+        provide_component_programs,
     )
 
     part = component_spec.load_component(SOURCES / name)
     try:
-        component_binaries.provide_component_programs([part], existing_programs.ProgramSources(seatrial_cache()), say)
+        provide_component_programs.provide_component_programs(
+            [part], existing_programs.ProgramSources(seatrial_cache()), say
+        )
     except SeatrialError as error:
         say(f"tests that need {name} are not run: {error}")
         return False

@@ -19,7 +19,7 @@ common.find_collection()
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    binary_download,
+    program_download,
     rehearsal_options,
 )
 
@@ -35,10 +35,10 @@ def pins_of(component: rehearsal_options.RehearsalComponent) -> dict[str, str]:
         release = replace(component, version=version)
         for program in component.build.binaries:
             for processor in PROCESSORS:
-                url = binary_download.binary_url(published.url, release, program, processor)
-                sums = binary_download.checksum_file_url(published, release, program, processor)
-                text = binary_download.download_text_file(sums, binary_download.ANSWER_TIMEOUT)
-                pins[url] = binary_download.find_file_checksum(url.rpartition("/")[2], text, sums)
+                url = program_download.binary_url(published.url, release, program, processor)
+                sums = program_download.checksum_file_url(published, release, program, processor)
+                text = program_download.download_text_file(sums, program_download.ANSWER_TIMEOUT)
+                pins[url] = program_download.find_file_checksum(url.rpartition("/")[2], text, sums)
     return pins
 
 
@@ -55,7 +55,7 @@ def main(folder: Path = COMPONENTS) -> int:
             failed += 1
             continue
         lines = [f"{digest}  {url}\n" for url, digest in sorted(pins.items())]
-        (component.folder / binary_download.PINS).write_text("".join(lines), encoding="utf-8")
+        (component.folder / program_download.PINS).write_text("".join(lines), encoding="utf-8")
         print(f"{name}: {len(pins)} checksums")
     return 1 if failed else 0
 

@@ -71,7 +71,7 @@ def real_node_lacks() -> str:
     if os.geteuid() != 0 or not packages.is_apt_available():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"
     try:
-        rehearsal_options.check_real_node([NODE])
+        rehearsal_options.check_real_node_permitted([NODE])
     except InputError as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import format_cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.foreign_kubeconfigs import access_of_session
@@ -56,5 +56,5 @@ class ActionModule(SeatrialAction):
         if changed:
             states = (f"{' and '.join(entry['hosts'])}: {entry['record']['state']}" for entry in distinct)
             StepDirectory(arguments["step_dir"]).log("; ".join([*states, *lines]))
-        operators = clusters_of_run.installs_operators(run_dir)
+        operators = clusters_of_run.has_run_changed_operators(run_dir)
         return {"changed": changed, "clusters": clusters, "distinct": distinct, "lines": lines, "operators": operators}

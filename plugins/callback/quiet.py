@@ -36,7 +36,7 @@ from ansible import constants
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.fqcn import add_internal_fqcns
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
 
@@ -118,7 +118,7 @@ class CallbackModule(Default):
     def _say(self, lines: list[str], color: str | None = None) -> None:
         """Show lines only on the screen: the default callback has written them to the log."""
         for line in lines:
-            self._screen.display(visible_text(line), color=color, screen_only=True)
+            self._screen.display(escape_control_characters(line), color=color, screen_only=True)
 
     def _origin(self, outcome: ansible_core.TaskOutcome) -> str:
         """Return the file and line of the value that caused an error, unless that is the task itself."""

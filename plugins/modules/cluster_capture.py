@@ -115,7 +115,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_cluster import (
     CaptureSpec,
     capture_cluster_state,
@@ -147,7 +150,7 @@ def main() -> None:
             result = capture_cluster_state(
                 CaptureSpec(**{name: value for name, value in module.params.items() if name in names})
             )
-        return log_result(step, module.warn, result)
+        return log_summary_and_warnings(step, module.warn, result)
 
     ansible_module.run_module_work(module, work)
 

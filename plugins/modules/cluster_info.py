@@ -120,7 +120,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, providers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity, providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -151,16 +151,16 @@ def main() -> None:
         ):
             if params["expected_host"]:
                 providers.check_api_host(client.access, params["expected_host"])
-            cluster = describe_cluster.wait_for_ready_cluster(
+            cluster = cluster_identity.wait_for_ready_cluster(
                 client, params["timeout"], params["nodes_ready"], say, params["run_id"]
             )
             step.log(f"{client.access.server} is {cluster.version}, {cluster.nodes} nodes, {cluster.gpus} GPUs")
             return {
                 "changed": False,
                 "cluster": cluster.record(),
-                "kinds": describe_cluster.check_kinds_exist(client, params["kinds"]),
-                "namespaces": describe_cluster.read_namespace_runs(client, params["namespaces"]),
-                "missing_secrets": describe_cluster.secrets_that_do_not_exist(client, params["secrets"]),
+                "kinds": cluster_identity.check_kinds_exist(client, params["kinds"]),
+                "namespaces": cluster_identity.read_namespace_runs(client, params["namespaces"]),
+                "missing_secrets": cluster_identity.secrets_that_do_not_exist(client, params["secrets"]),
                 "nodes_ready": cluster.nodes_ready,
                 "server": client.access.server,
             }

@@ -181,7 +181,7 @@ summary:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import log_summary_and_warnings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 
@@ -211,7 +211,8 @@ def main() -> None:
         required_together=[("access_key", "secret_key")],
     )
     ansible_module.run_module_work(
-        module, lambda step: log_result(step, module.warn, export_run.run_export_module(module.params, step))
+        module,
+        lambda step: log_summary_and_warnings(step, module.warn, export_run.run_export_module(module.params, step)),
     )
 
 

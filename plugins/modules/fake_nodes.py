@@ -242,12 +242,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     FakeGpuOperatorSpec,
     NodePool,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
-    GpuPartition,
-    GpuPartitioning,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.kwok_on_real_cluster import (
     FakeNodePermission,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_gpu_slices import (
+    GpuPartition,
+    GpuPartitioning,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_node_pool import (
     TopologyLevel,

@@ -110,7 +110,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
     capture_prometheus_metrics,
     metrics_dump,
@@ -159,7 +162,7 @@ def main() -> None:
                 params["names"],
                 keep=params["from_dump"],
             )
-        return log_result(step, module.warn, result)
+        return log_summary_and_warnings(step, module.warn, result)
 
     ansible_module.run_module_work(module, capture)
 

@@ -156,7 +156,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messages import github, send_messages
 
 TEXT: dict[str, Any] = {"type": "str", "default": ""}
@@ -203,7 +206,7 @@ def main() -> None:
     def notify(step: StepDirectory) -> dict[str, Any]:
         with step.timed("results", "messages"):
             result = send_messages.send_notifications(module.params)
-        return log_result(step, module.warn, result)
+        return log_summary_and_warnings(step, module.warn, result)
 
     ansible_module.run_module_work(module, notify)
 

@@ -262,7 +262,7 @@ def main() -> None:
     )
 
     def work(step: StepDirectory) -> dict[str, Any]:
-        result = quads_module_actions.lab_info(module.params, step)
+        result = quads_module_actions.run_quads_info(module.params, step)
         if not module.params["passwords"]:
             for node in result.get("nodes") or ():
                 if password := node.pop("bmc_password"):

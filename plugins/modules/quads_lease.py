@@ -290,7 +290,7 @@ def main() -> None:
     )
 
     def work(step: StepDirectory) -> dict[str, Any]:
-        return quads_module_actions.change_lease(module.params, module.check_mode, step)
+        return quads_module_actions.run_quads_lease(module.params, module.check_mode, step)
 
     ansible_module.run_module_work(module, work)
 

@@ -301,7 +301,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run import JudgingRules
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
@@ -329,7 +332,7 @@ def verdict(params: Mapping[str, Any]) -> dict[str, Any]:
     rules = JudgingRules(
         max_errors=params["max_errors"],
         judged=params["judged"],
-        history=history_settings.settings_from_params(params),
+        history=history_settings.comparison_settings_from_params(params),
     )
     return write_verdict(
         params["run_dir"],
@@ -337,7 +340,7 @@ def verdict(params: Mapping[str, Any]) -> dict[str, Any]:
         params["definitions"],
         params["limits"],
         rules,
-        history_settings.request_from_params(params),
+        history_settings.history_request_from_params(params),
         params["write_verdict"],
         params["signatures"],
     )
@@ -386,7 +389,7 @@ def main() -> None:
         for stage in (name for name in STAGES if name in module.params["stages"]):
             with step.timed("results", stage):
                 result = STAGES[stage](module.params)
-            results[stage] = log_result(step, module.warn, result)
+            results[stage] = log_summary_and_warnings(step, module.warn, result)
             results["changed"] |= result["changed"]
         return results
 

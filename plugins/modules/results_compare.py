@@ -106,7 +106,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.compare import compare_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import history_settings
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.judge_run_groups import ComparisonRules
@@ -127,17 +130,17 @@ def main() -> None:
 
     def compare(step: StepDirectory) -> dict[str, Any]:
         params = module.params
-        request = history_settings.request_from_params(params)
+        request = history_settings.history_request_from_params(params)
         history_settings.check_history_sources_exist(
             request.sources, (params["history_opensearch"] or {}).get("url", "")
         )
         history_settings.check_number_of_past_runs(request.most)
-        rules = ComparisonRules(request, history_settings.settings_from_params(params), params["judged"])
+        rules = ComparisonRules(request, history_settings.comparison_settings_from_params(params), params["judged"])
         with step.timed("results", "compare"):
             result = compare_runs.write_run_comparison(
                 params["run_dirs"], params["dest"], params["definitions"], params["template"], rules
             )
-        return log_result(step, module.warn, result)
+        return log_summary_and_warnings(step, module.warn, result)
 
     ansible_module.run_module_work(module, compare)
 

@@ -100,7 +100,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import run_bundle_archive
 
 
@@ -122,11 +125,13 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         params = module.params
         if params["source"]:
-            return log_result(step, module.warn, run_bundle_archive.unpack_bundle(params["source"], params["dest"]))
+            return log_summary_and_warnings(
+                step, module.warn, run_bundle_archive.unpack_bundle(params["source"], params["dest"])
+            )
         written = run_bundle_archive.write_bundle(
             params["run_dir"], params["dest"], params["secrets"], params["kubeconfigs"]
         )
-        return log_result(step, module.warn, written)
+        return log_summary_and_warnings(step, module.warn, written)
 
     ansible_module.run_module_work(module, work)
 

@@ -114,7 +114,7 @@ def main() -> None:
         say = step.reporter(params["progress_file"], "run_diff")
         with step.timed("other", "run_diff"), Client.from_kubeconfig(params["kubeconfig"], params["context"]) as client:
             if params["moment"] == "before":
-                result = object_snapshots.record_before(client, params["run_dir"], params["run_id"])
+                result = object_snapshots.write_snapshot_before_run(client, params["run_dir"], params["run_id"])
             else:
                 result = object_snapshots.compare_with_snapshot_before(
                     client, params["run_dir"], params["run_id"], params["timeout"], say

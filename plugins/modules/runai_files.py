@@ -104,7 +104,7 @@ def main() -> None:
 
     def work(_step: StepDirectory) -> dict[str, Any]:
         options = {name: module.params[name] for name in ("all_points", "plots", "skip_errors", "head", "tail")}
-        return runai_export.write_for_points(Path(module.params["run_dir"]), **options)
+        return runai_export.write_runai_files_of_points(Path(module.params["run_dir"]), **options)
 
     ansible_module.run_module_work(module, work)
 

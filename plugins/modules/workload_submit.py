@@ -269,9 +269,9 @@ def main() -> None:
         request, progress = LoadSpec.from_params(module.params), ProgressLog(module.params["progress_file"], step)
         if request.clients > 1 and request.client is None and not module.check_mode:
             # Imported only if needed: most loads have one client.
-            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+            from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_local_processes
 
-            return local_clients.run_local_clients(module.params, request, step, progress)
+            return load_in_local_processes.run_local_clients(module.params, request, step, progress)
         load = LoadRunner(request, step, progress)
         return load.check() if module.check_mode else load.run()
 

@@ -77,7 +77,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory, log_result
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
+    StepDirectory,
+    log_summary_and_warnings,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run, kpi_table
 
 
@@ -98,7 +101,7 @@ def main() -> None:
         written = kpi_table.write_kpi_table(
             params["runs"], params["dest"], params["secrets"], params["kubeconfigs"], params["invalid"]
         )
-        return log_result(step, module.warn, written)
+        return log_summary_and_warnings(step, module.warn, written)
 
     ansible_module.run_module_work(module, work)
 

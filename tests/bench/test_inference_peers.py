@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_gene
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
     PromptTexts,
-    token_count,
+    draw_token_count,
 )
 from bench_scale import SCALE, scaled
 from benchmark_table import machine, put
@@ -134,7 +134,7 @@ def test_all_processes_of_a_generator_end_with_it(tmp_path: Path) -> None:
 def test_other_generators_beside_ours(tmp_path: Path) -> None:
     count = scaled(1_000, 50)
     texts = PromptTexts(1, "peers")
-    prompts = [texts.text(index, token_count(index, LENGTHS, 1, "prompt")) for index in range(count)]
+    prompts = [texts.text(index, draw_token_count(index, LENGTHS, 1, "prompt")) for index in range(count)]
     rows, load = [], os.getloadavg()[0]
     with model_servers.model_servers(tmp_path, 1, step_ms=4, max_num_seqs=256) as servers:
         for name, generate in GENERATORS.items():

@@ -19,7 +19,7 @@ import drive_workload
 import pytest
 import watch_lines
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
 from bench_scale import PAIRS, scaled, spread
 from benchmark_table import Table
 from load_bench import REAL_TEMPLATE, ROOT, Bench, Done, Usage
@@ -146,7 +146,7 @@ def test_decoding_of_events_beside_json(table: Table, monkeypatch: pytest.Monkey
     for number in range(PAIRS):
         for name in sorted(measured, reverse=number % 2 == 0):
             with monkeypatch.context() as patch:
-                patch.setattr(needed_json_fields, "json_decoder_package", lambda name=name: name)
+                patch.setattr(partial_json_decoder, "json_decoder_package", lambda name=name: name)
                 measured[name].append(watch_lines.cost(events))
     assert all(rows == measured["msgspec"][0][2] for runs in measured.values() for _decode, _rest, rows in runs)
     decode, whole = (median(one[0] for one in measured[name]) / len(events) * 1e6 for name in ("msgspec", "json"))

@@ -181,8 +181,10 @@ def test_what_a_run_left_is_named_and_what_is_put_back_is_not(
 
     for name in ("same", "changed", "gone", "again"):
         client.create(config(f"{other}-{name}", "1"))
-    assert object_snapshots.record_before(client, str(tmp_path), run_id)["changed"]
-    assert not object_snapshots.record_before(client, str(tmp_path), run_id)["changed"], "an earlier session's stays"
+    assert object_snapshots.write_snapshot_before_run(client, str(tmp_path), run_id)["changed"]
+    assert not object_snapshots.write_snapshot_before_run(client, str(tmp_path), run_id)["changed"], (
+        "an earlier session's stays"
+    )
     client.delete(kind, f"{other}-gone", run_id)
     client.delete(kind, f"{other}-again", run_id)
     client.create(config(f"{other}-again", "1"))

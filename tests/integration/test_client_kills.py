@@ -21,7 +21,7 @@ import drive_workload
 import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_local_processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -41,7 +41,7 @@ class Round:
     def __init__(self, world: World, cluster: BreakableCluster, chance: random.Random) -> None:
         self.world, self.cluster, self.chance = world, cluster, chance
         given = drive_workload.defaults({**world.options, **LOAD}, load_spec.SUBMIT)
-        self.parts = local_clients.client_directories(LoadSpec.from_params(given))
+        self.parts = load_in_local_processes.client_directories(LoadSpec.from_params(given))
         self.call = world.start("submit", **LOAD)
 
     def wait_for_a_moment(self) -> None:

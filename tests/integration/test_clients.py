@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_id
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_local_processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.detached_load import LoadDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec, prepare_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
@@ -74,7 +74,7 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
 def begun(world: World, load: dict[str, Any], workloads: int) -> tuple[subprocess.Popen[str], list[LoadDirectory]]:
     """Start a load; return its process and the directories of its clients once there are so many workloads."""
     call = world.start("submit", **load)
-    parts = local_clients.client_directories(request_of(world, **load))
+    parts = load_in_local_processes.client_directories(request_of(world, **load))
     deadline = time.monotonic() + 120
     while len(world.names()) < workloads:
         assert time.monotonic() < deadline and call.poll() is None, call.communicate()

@@ -42,13 +42,13 @@ CONTROLLER = """
 import json, os, signal, sys
 from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    client_results, driver_pod, files_in_configmaps, load_in_pods, result_bucket
+    client_results, load_pods_lifecycle, files_in_configmaps, load_in_pods, result_bucket
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 def kill(when, where, name):
     owners = {
-        "pod": driver_pod.DriverPod,
+        "pod": load_pods_lifecycle.DriverPod,
         "s3": result_bucket.ResultStore,
         "parts": files_in_configmaps,
         "join": client_results,

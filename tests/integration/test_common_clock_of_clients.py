@@ -18,17 +18,17 @@ import wrong_clock_client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import WorkloadPlan
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_local_processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import (
-    single_clocks,
+    revision_and_server_clocks,
     timeline_builder,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.common_clock_of_clients import (
     ClientClocks,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.revision_and_server_clocks import (
     MAX_DRIFT,
     ClockOffset,
 )
@@ -71,15 +71,17 @@ def submit(world: World, clocks: Sequence[WrongClock], patch: pytest.MonkeyPatch
     """Run a load whose clients have these clocks; the controller, which is this process, has the true one."""
     given = drive_workload.defaults({**world.options, "clients": CLIENTS, **more}, load_spec.SUBMIT)
     programs = [wrong_clock_client.interpreter(world.folder / f"python-{n}", one) for n, one in enumerate(clocks)]
-    start = local_clients.start_client
+    start = load_in_local_processes.start_client
 
     def start_client(given: Mapping[str, Any], request: LoadSpec, plan: WorkloadPlan, number: int) -> bool:
         with pytest.MonkeyPatch.context() as on_that_machine:
             on_that_machine.setattr(sys, "executable", programs[number])
             return start(given, request, plan, number)
 
-    patch.setattr(local_clients, "start_client", start_client)
-    return local_clients.run_local_clients(given, LoadSpec.from_params(given), StepDirectory(None), ProgressLog(None))
+    patch.setattr(load_in_local_processes, "start_client", start_client)
+    return load_in_local_processes.run_local_clients(
+        given, LoadSpec.from_params(given), StepDirectory(None), ProgressLog(None)
+    )
 
 
 def missed(table: TimelineTable, truth: dict[str, dict[int, audit_truth.Window]], clock: WrongClock) -> list[str]:
@@ -161,7 +163,7 @@ def test_intervals_of_clients_with_wrong_clocks_meet_the_audit_log(
             )
             assert missed(narrow, truth, clocks[reference]) == []
             assert narrow.contradictions == {} and narrow.header["notes"] == []
-        monkeypatch.setattr(single_clocks, "ClockOffset", NoOffset)
+        monkeypatch.setattr(revision_and_server_clocks, "ClockOffset", NoOffset)
         naive = timeline_builder.build_timeline_of_workloads(world.point_dir, world.run_id, "001")
         others = COUNT * (CLIENTS - 1) // CLIENTS
         assert len(missed(naive, truth, clocks[reference])) == others * len(STAGES), "the audit log shows wrong times"

@@ -14,7 +14,7 @@ import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_gpu_slices import (
     API_VERSION,
     DRIVER,
     GpuPartition,

@@ -19,7 +19,7 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
     existing_programs,
@@ -311,7 +311,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     said: list[str] = []
     assert cluster_lifecycle.create_or_repair_instance(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert describe_cluster.component_versions(client) == {"kueue": "0.18.3"}
+        assert cluster_identity.rehearsal_component_versions(client) == {"kueue": "0.18.3"}
     before = pids(options)
 
     kept = cluster_lifecycle.create_or_repair_instance(dataclasses.replace(options, versions={}), said.append)
@@ -322,7 +322,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     assert own["ready"] and own["changed_versions"] == {}
     assert {name for name in before if before[name] != after[name]} == {"kueue"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert describe_cluster.component_versions(client) == {}
+        assert cluster_identity.rehearsal_component_versions(client) == {}
 
     of_a_run = dataclasses.replace(options, owner="t1", versions={"kueue": "0.18.3"})
     with pytest.raises(OwnershipError, match=r"0\.18\.3"):

@@ -63,9 +63,11 @@ def main(what: str, path: str) -> None:
 
             request = LoadSpec.from_params(filled)
             if request.clients > 1 and request.client is None:
-                from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import local_clients
+                from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+                    load_in_local_processes,
+                )
 
-                found = local_clients.run_local_clients(filled, request, step, progress)
+                found = load_in_local_processes.run_local_clients(filled, request, step, progress)
             else:
                 found = LoadRunner(request, step, progress).run()
         else:

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 def take(client: Client) -> set[ComparedObject]:
     """Return every object, as a run with run_diff does."""
-    return set(object_snapshots.take_snapshot(client).entries)
+    return set(object_snapshots.snapshot_all_objects(client).entries)
 
 
 def settled(client: Client, timeout: float = 60) -> set[ComparedObject]:

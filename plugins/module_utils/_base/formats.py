@@ -254,7 +254,7 @@ def parse_timestamp(text: object) -> datetime | None:
         return None
 
 
-def utc_text(text: object) -> str:
+def normalize_time_to_utc_text(text: object) -> str:
     """Return a time of any zone as text in UTC, which compares with others as text; other text as it is."""
     moment = None if str(text or "").endswith("Z") else parse_timestamp(text)
     return str(text or "") if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -108,7 +108,7 @@ def raise_file_limit(wanted: int) -> int:
 
 
 @contextmanager
-def raised_priority() -> Iterator[None]:
+def raised_thread_priority() -> Iterator[None]:
     """Run this thread before all others while the load is sent, if that is permitted.
 
     It is for root, in containers only with the capability SYS_NICE, and for users with a limit of real-time priorities

@@ -124,7 +124,7 @@ def _base64_at_alignments(raw: bytes) -> list[bytes]:
     return [text for text in encodings if len(text) >= WORD]
 
 
-def decoded_blocks(data: bytes, times: int = MOST_DECODED) -> Iterator[tuple[int, int, bytes]]:
+def decode_base64_blocks(data: bytes, times: int = MOST_DECODED) -> Iterator[tuple[int, int, bytes]]:
     """Yield start and end of each block of base64 in ``data``, and its content; again for blocks in the content.
 
     A long word that is no base64 yields meaningless bytes. times: number of times that a block is decoded at most.
@@ -134,5 +134,5 @@ def decoded_blocks(data: bytes, times: int = MOST_DECODED) -> Iterator[tuple[int
         content = binascii.a2b_base64(text[: len(text) - (len(text) % 4 == 1)] + b"==")
         yield block.start(1), block.end(1), content
         if times > 1:
-            for _start, _end, inner in decoded_blocks(content, times - 1):
+            for _start, _end, inner in decode_base64_blocks(content, times - 1):
                 yield block.start(1), block.end(1), inner

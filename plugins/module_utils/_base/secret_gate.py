@@ -23,7 +23,7 @@ from typing import Any
 
 from . import files
 from .errors import DataError, SeatrialError
-from .secret_encodings import WORD, decoded_blocks, encodings_of_secrets
+from .secret_encodings import WORD, decode_base64_blocks, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
 from .step_directory import ANSIBLE_LOG
 from .untrusted_archives import read_unpacked_contents
@@ -244,7 +244,7 @@ class SecretScanner:
     def _hits_in_base64(self, data: bytes) -> dict[tuple[int, int], str]:
         """Return start and end of the blocks of base64 whose content has a secret: -> the secret."""
         spans, starts, contents, size = [], [], [], 0
-        for start, end, content in decoded_blocks(data):
+        for start, end, content in decode_base64_blocks(data):
             spans.append((start, end))
             starts.append(size)
             contents.append(content)

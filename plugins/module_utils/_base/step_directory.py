@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
-from .untrusted_input import visible_text
+from .untrusted_input import escape_control_characters
 
 #: Copy of Ansible's output in the run directory; plugin_utils/run/terminal_output.py writes it.
 ANSIBLE_LOG = "ansible.log"
@@ -42,7 +42,7 @@ class StepDirectory:
         """Append a line to ``log``."""
         if self.path is not None:
             with suppress(OSError), open(self.path / "log", "a", encoding="utf-8") as stream:
-                stream.write(f"{format_utc_timestamp()} {visible_text(text)}\n")
+                stream.write(f"{format_utc_timestamp()} {escape_control_characters(text)}\n")
 
     def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
         """Return a function that logs a line and appends it to the file that the action plugin follows."""
@@ -52,7 +52,7 @@ class StepDirectory:
             if progress_file:
                 # After Ctrl-C the directory of the file is deleted while a module may still release resources.
                 with suppress(OSError), open(progress_file, "a", encoding="utf-8") as stream:
-                    stream.write(visible_text(f"{who}: {text}\n"))
+                    stream.write(escape_control_characters(f"{who}: {text}\n"))
 
         return say
 
@@ -86,7 +86,9 @@ class StepDirectory:
                 files.replace_text(source / f"{name}.yml", "---\n" + text)
 
 
-def log_result(step: StepDirectory, warn: Callable[[str], None], result: dict[str, Any]) -> dict[str, Any]:
+def log_summary_and_warnings(
+    step: StepDirectory, warn: Callable[[str], None], result: dict[str, Any]
+) -> dict[str, Any]:
     """Log the summary and the warnings, show warnings with ``warn``, and return the result without them."""
     step.log(result["summary"])
     for warning in result.pop("warnings"):
@@ -135,7 +137,7 @@ class ProgressLog:
         with suppress(OSError):
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(handle, visible_text(line).encode() + b"\n")
+                os.write(handle, escape_control_characters(line).encode() + b"\n")
             finally:
                 os.close(handle)
 

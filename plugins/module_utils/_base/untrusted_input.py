@@ -267,7 +267,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?")
 
 
-def visible_text(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Return a text in which no character controls a terminal; each such character is a visible one."""
     return _CONTROL.sub(_visible_character, text) if _CONTROL.search(text) else text
 
@@ -277,23 +277,23 @@ def _visible_character(match: re.Match[str]) -> str:
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
-def markdown_line(text: object, longest: int = 300) -> str:
+def escape_markdown_line(text: object, longest: int = 300) -> str:
     """Return a text on one line in which nothing is Markdown, HTML, a mention or a control character."""
-    flat = " ".join(visible_text(str(text)).split())
+    flat = " ".join(escape_control_characters(str(text)).split())
     cut = flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
     return _MARKDOWN.sub(r"\\\1", cut).replace("@", "@\u200b")
 
 
-def csv_cell(value: Any) -> Any:
+def escape_csv_cell(value: Any) -> Any:
     """Return the value of a cell that no spreadsheet takes for a formula. Numbers stay."""
     if not isinstance(value, str):
         return value
-    plain = visible_text(value)
+    plain = escape_control_characters(value)
     if plain.startswith(_FORMULA) and _NUMBER.fullmatch(plain) is None:
         return f"'{plain}"
     return plain
 
 
-def csv_row(values: Iterable[Any]) -> list[Any]:
-    """Return the cells of a row, see csv_cell."""
-    return [csv_cell(value) for value in values]
+def escape_csv_row(values: Iterable[Any]) -> list[Any]:
+    """Return the cells of a row, see escape_csv_cell."""
+    return [escape_csv_cell(value) for value in values]

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import what_ran_on_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import nodes_operators_images
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import event_time, field_at_path
@@ -78,7 +78,7 @@ def capture_cluster_state(spec: CaptureSpec) -> dict[str, Any]:
 
 def _write_capture(spec: CaptureSpec) -> dict[str, Any]:
     top = Path(spec.run_dir)
-    point = what_ran_on_cluster.point_folder(spec.run_dir, spec.point) if spec.point else None
+    point = nodes_operators_images.point_folder(spec.run_dir, spec.point) if spec.point else None
     began = time.monotonic()
     apart = {"cluster": spec.cluster} if spec.cluster != SUTEST else {}
     name = " ".join([f"point-{spec.point}" if spec.point else spec.why, *apart.values()])
@@ -122,13 +122,13 @@ class _ClusterReader:
         try:
             with Client.from_kubeconfig(spec.kubeconfig, spec.context, timeout=min(REQUEST, spec.seconds)) as client:
                 namespaces = self._namespaces(client)
-                seen = what_ran_on_cluster.read_cluster_snapshot(
+                seen = nodes_operators_images.read_cluster_snapshot(
                     client, spec.run_id, {*namespaces, *_existing_namespaces(client, _CONTROL_PLANE)}
                 )
                 self.notes += seen.notes
                 result: dict[str, Any] = {"ran": seen.parts()}
                 if point is not None:
-                    result["summary"] = what_ran_on_cluster.write_ran_json(point, spec.run_id, seen.parts())[1]
+                    result["summary"] = nodes_operators_images.write_ran_json(point, spec.run_id, seen.parts())[1]
                 self._state(client, seen, namespaces, point)
                 return result
         except SeatrialError as error:
@@ -136,7 +136,11 @@ class _ClusterReader:
             return {"ran": {}, "cause": error.error_kind, "reason": self._reason(error)}
 
     def _state(
-        self, client: Client, seen: what_ran_on_cluster.ClusterSnapshot, namespaces: Sequence[str], point: Path | None
+        self,
+        client: Client,
+        seen: nodes_operators_images.ClusterSnapshot,
+        namespaces: Sequence[str],
+        point: Path | None,
     ) -> None:
         """Write state.json and the files of objects and logs."""
         stack = self._part("stack", lambda: self._dynamic(client, point)) or []

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import GPU_RESOURCES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrival_times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
@@ -193,7 +193,7 @@ def estimate_by_scheduling(plan: PointLoad, gpus: float, real: bool = False) -> 
     return LoadEstimate(plan.point, plan.workloads, last, used / 3600, most, most_running * plan.pods, assumed)
 
 
-def most_in_a_second(load: PointLoad) -> int:
+def peak_creations_per_second(load: PointLoad) -> int:
     """Return the largest number of workloads that are created, or released to create pods, within one second.
 
     A closed loop has no times: as many as are in flight at once.

@@ -58,7 +58,7 @@ class ObjectsSnapshot(NamedTuple):
     unlisted: list[str]
 
 
-def take_snapshot(client: Client, run: str = "") -> ObjectsSnapshot:
+def snapshot_all_objects(client: Client, run: str = "") -> ObjectsSnapshot:
     """Return every object of every kind that can be listed, except those of EXCLUDED kinds. Raises AccessError.
 
     run: whose objects are marked: with its label, and those in its namespaces.
@@ -170,12 +170,12 @@ PARTS = ("left", "gone", "changed")
 _PAUSE = 2.0
 
 
-def record_before(client: Client, run_dir: str, run: str) -> dict[str, Any]:
+def write_snapshot_before_run(client: Client, run_dir: str, run: str) -> dict[str, Any]:
     """Write the snapshot before the run; that of an earlier session stays. Return the module's result."""
     path = Path(run_dir) / BEFORE
     if path.exists():
         return {"changed": False, "summary": "there is a snapshot of an earlier session"}
-    snapshot = take_snapshot(client, run)
+    snapshot = snapshot_all_objects(client, run)
     files.write_json_lines(path, snapshot_lines(snapshot), "objects/1")
     return {"changed": True, "summary": f"{formats.format_count(len(snapshot.entries), 'object')} before the run"}
 
@@ -194,7 +194,7 @@ def compare_with_snapshot_before(
     before = read_snapshot(files.read_json_lines(top / BEFORE))
     deadline = time.monotonic() + timeout
     while True:
-        after = take_snapshot(client, run)
+        after = snapshot_all_objects(client, run)
         differences = compare_snapshots(before, after)
         count = sum(map(len, differences.values()))
         if not count or time.monotonic() + _PAUSE > deadline:

@@ -112,7 +112,7 @@ def choose_pods(pods: Sequence[LoggedPod], which: str, maximum: int) -> tuple[li
     )
 
 
-def file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
+def pod_log_file_name(pod: LoggedPod, pods: Sequence[LoggedPod]) -> str:
     """Return the name of a pod's log file; it contains the namespace only if two pods have the same name."""
     same = sum(other.name == pod.name for other in pods)
     return f"{pod.name}.log" if same == 1 else f"{pod.namespace}_{pod.name}.log"
@@ -172,7 +172,9 @@ class LogCollection:
         except OSError as error:
             raise InputError(f"dest {folder} cannot be created: {error.strerror}") from error
         with ThreadPool(max(1, spec.parallel)) as pool:
-            rows = list(pool.map(lambda pod: self._one(pod, folder / file_name(pod, chosen), len(chosen)), chosen))
+            rows = list(
+                pool.map(lambda pod: self._one(pod, folder / pod_log_file_name(pod, chosen), len(chosen)), chosen)
+            )
         unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {
             "changed": self._changed,

@@ -190,7 +190,7 @@ def _undo_failures(client: Client, spec: CleanupSpec, say: Callable[[str], None]
     paths = Path(spec.run_dir).glob(f"points/*/{failure_ledger.FILE}") if spec.run_dir else ()
     for path in sorted(paths):
         try:
-            rows = failure_ledger.open_failures(failure_ledger.read_failures(path))
+            rows = failure_ledger.failures_not_undone(failure_ledger.read_failures(path))
             others.update(row["server"] for row in rows if row["server"] != here)
             mine = [f"{row['kind']} of {row['target']}" for row in rows if row["server"] == here]
             left += mine

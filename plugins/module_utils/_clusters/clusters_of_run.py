@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
-from . import describe_cluster
+from . import cluster_identity
 from .provider_interface import AccessSettings, ClusterTarget, release_arguments
 from .providers import PROVIDERS, WORKERS, provider_by_name
 
@@ -223,7 +223,7 @@ def replace_recorded_access(
     return clusters, changed
 
 
-def installs_operators(run_dir: str | Path) -> bool:
+def has_run_changed_operators(run_dir: str | Path) -> bool:
     """Return whether the run started to install operators or to change what they manage, by its steps.
 
     Each role that does so has one of these entry points, whose step directory exists before it starts.
@@ -301,7 +301,7 @@ def _query_cluster_identity(
 ) -> dict[str, Any]:
     access = (record["kubeconfig"], record.get("context") or "")
     with Client.from_kubeconfig(*access, timeout=30) as client, step.timed("cluster", "identity"):
-        identity = describe_cluster.wait_for_ready_cluster(
+        identity = cluster_identity.wait_for_ready_cluster(
             client, params["timeout"], params["nodes_ready"], say, params["run_id"]
         )
         step.log(f"{client.access.server} is {identity.version}, {identity.nodes} nodes, {identity.gpus} GPUs")

@@ -27,7 +27,10 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json, visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    escape_control_characters,
+    parse_json,
+)
 
 MOST_REDIRECTS = 5
 #: Bytes that are kept of an error's answer, and characters of it in a message.
@@ -246,7 +249,7 @@ class HttpTransport:
         unknown = isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
         unsent = isinstance(reason, (ConnectionRefusedError, socket.gaierror, ssl.SSLError))
         text = str(getattr(reason, "strerror", "") or reason or type(reason).__name__)
-        text = " ".join(visible_text(text[:QUOTED]).split())  # it may quote what the server sent
+        text = " ".join(escape_control_characters(text[:QUOTED]).split())  # it may quote what the server sent
         # The name of a server that has answered before is known: its look-up fails for now.
         return NoAnswer(text, sent=not unsent, permanent=unknown and not self.contacted)
 

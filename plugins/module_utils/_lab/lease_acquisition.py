@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import lease_lookup, quads_errors, quads_records
-from .cloud_requests import CloudAssignments, HostScheduling
 from .lease_file import LeaseFile
 from .lease_release import terminate_lease_assignments
 from .quads_client import QuadsClient
 from .quads_options import LeaseSpec
 from .quads_records import CloudAssignment, Lease
+from .request_clouds_and_hosts import CloudAssignments, HostScheduling
 
 #: Seconds after the last host until the owners are looked up again: another tenant's request that was checked before
 #: ours was inserted may be inserted later, and one with a lower number may become visible later.

@@ -186,7 +186,7 @@ class MachineWait:
 Report = Callable[[str], None]
 
 
-def change_lease(params: Mapping[str, Any], dry_run: bool, step: StepDirectory) -> dict[str, Any]:
+def run_quads_lease(params: Mapping[str, Any], dry_run: bool, step: StepDirectory) -> dict[str, Any]:
     """Run module quads_lease; return its result."""
     report = step.reporter(params.get("progress_file"), "lease")
     if params["state"] == "registered":
@@ -318,7 +318,7 @@ def _released_assignments_result(numbers: list[int]) -> dict[str, Any]:
     return {"changed": bool(numbers), "released": numbers, "diff": diff}
 
 
-def lab_info(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
+def run_quads_info(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Run module quads_info; return its result."""
     report = step.reporter(params.get("progress_file"), "lease")
     client = quads_options.client_from_params(params, report=report)

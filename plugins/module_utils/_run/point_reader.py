@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     parse_finite_json,
     parse_json,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
 
 #: A line that contains this is an event; the few others are read in a first pass.
 _EVENT = b'"type":"event"'
@@ -140,7 +140,7 @@ def read_json_lines(
         notes.append(f"{path.name} is missing")
         return
     damaged = 0
-    decode = needed_json_fields.create_document_decoder(None, parse_finite_json if finite else parse_json)
+    decode = partial_json_decoder.create_document_decoder(None, parse_finite_json if finite else parse_json)
     with files.open_regular_file(path) as stream:
         for raw in files.lines_up_to_length(stream, path):
             if events is not None and (_EVENT in raw) is not events:

@@ -138,7 +138,7 @@ class Run:
 
     def word(self, name: str) -> dict[str, Any]:
         """Return the word ``repeat`` or ``bisect`` as the last session was given it, empty without it."""
-        return last_schedule_keyword(self.schedule, name)
+        return keyword_of_last_session(self.schedule, name)
 
     @property
     def session(self) -> str:
@@ -211,7 +211,7 @@ def _changes_by_setting(sources: Mapping[str, Any]) -> dict[str, list[dict[str, 
     }
 
 
-def last_schedule_keyword(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+def keyword_of_last_session(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Return a word of the last session. schedule: lines of schedule.jsonl."""
     words = [line.get(name) for line in schedule if line.get("type") == "session"]
     return (words[-1] if words else None) or {}

@@ -22,11 +22,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
-    csv_cell,
-    csv_row,
+    escape_csv_cell,
+    escape_csv_row,
     parse_json,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
 
 MOMENTS = ("intended", "sent", "answered")
 #: Columns of a table besides its times.
@@ -179,7 +179,7 @@ def write_timeline_csv(table: TimelineTable, path: Path) -> None:
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             out = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-            out.writerow(csv_row([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"]))
+            out.writerow(escape_csv_row([*first, *(f"{name}_s" for name in MOMENTS), *sides, "contradictions"]))
             texts = _format_leading_cells(table, epoch)
             # One format per row instead of one per time; rows have few patterns of missing values.
             formats: dict[bytes, str] = {}
@@ -195,7 +195,7 @@ def write_timeline_csv(table: TimelineTable, path: Path) -> None:
                     continue
                 moments = ["" if isnan(value) else f"{value:.6f}" for value in values]
                 out.writerow(
-                    [*_leading_csv_cells(table, row, epoch), *moments, csv_cell("; ".join(contradictions or ()))]
+                    [*_leading_csv_cells(table, row, epoch), *moments, escape_csv_cell("; ".join(contradictions or ()))]
                 )
         os.replace(temporary, path)
     except BaseException:
@@ -218,9 +218,9 @@ def _row_times_after_start(columns: list[Any], start: float) -> Iterator[tuple[b
 def _leading_csv_cells(table: TimelineTable, row: int, epoch: str) -> list[Any]:
     return [
         table.index[row],
-        csv_cell(table.name[row]),
-        csv_cell(table.kind[row]),
-        csv_cell(table.template[row]),
+        escape_csv_cell(table.name[row]),
+        escape_csv_cell(table.kind[row]),
+        escape_csv_cell(table.template[row]),
         table.outcome[row],
         "true" if table.censored[row] else "false",
         table.attempts[row],
@@ -264,7 +264,7 @@ def _read_timeline_jsonl(path: Path) -> TimelineTable:
         table.earliest = {name: create_empty_column(size) for name in names}
         table.latest = {name: create_empty_column(size) for name in names}
         spans = {name: (table.earliest[name], table.latest[name]) for name in names}
-        decode = needed_json_fields.create_document_decoder(None)
+        decode = partial_json_decoder.create_document_decoder(None)
         for row, raw in enumerate(lines):
             if row >= size or not raw.endswith(b"\n"):
                 raise DataError(

@@ -40,7 +40,10 @@ def registries_without_credentials(text: str, wanted: Mapping[str, Any]) -> list
 
 
 def merge_registry_credentials(text: str, wanted: Mapping[str, Any]) -> str:
-    """Return ``text`` with the credentials that it lacks. Raises InputError as added() does."""
+    """Return ``text`` with the credentials that it lacks.
+
+    Raises InputError as registries_without_credentials() does.
+    """
     names = registries_without_credentials(text, wanted)
     if not names:
         return text
@@ -57,7 +60,10 @@ def merge_registry_credentials(text: str, wanted: Mapping[str, Any]) -> str:
 
 
 def without_added_credentials(text: str, names: Iterable[str]) -> str:
-    """Return ``text`` without the credentials that merged() added. Raises ValueError if they are not in their place."""
+    """Return ``text`` without the credentials that merge_registry_credentials() added.
+
+    Raises ValueError if they are not in their place.
+    """
     place = _start_of_auths(text)
     end, first = place, True
     for name in names:

@@ -277,7 +277,7 @@ def _fetch_pull_request(options: Mapping[str, Any], job: CiJob) -> PullRequest:
     """Read the pull request of a job from GitHub. Raises AccessError."""
     target = github.GitHubTarget(job.repository, job.pull_request)
     api = github.api_client_from_options(options, target.repository, str(options.get("ca_file") or ""))
-    described = github.pull_request(api, target)
+    described = github.read_pull_request(api, target)
     comments = list(github.list_pull_request_comments(api, target))
     with expect_documented_form(f"GitHub: pull request {target.pull_request} of {target.repository}", described):
         return pull_request_directives.pull_request_from_api(described, comments)

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
     ANSIBLE_LOG,
     format_utc_timestamp,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
     explain_failures,
     overall_verdict,
@@ -94,7 +94,7 @@ def close_session(
     record = run_record.update_record(directory, edit)
     everything = failures_of_all_sessions(record, session_failures)
     if everything:
-        files.replace_text(directory / "FAILURES", visible_text("\n".join(everything)) + "\n")
+        files.replace_text(directory / "FAILURES", escape_control_characters("\n".join(everything)) + "\n")
     else:
         (directory / "FAILURES").unlink(missing_ok=True)
     files.replace_text(directory / "FINISHED", format_finished_line(record) + "\n")

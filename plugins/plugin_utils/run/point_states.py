@@ -120,7 +120,7 @@ def attempts_to_redo(run_dir: Path, raw: Any, points: Sequence[str]) -> list[Pla
     asked = choose_next_point.parse_points_to_redo(raw, points)
     unclear = inconclusive_points(run_dir) if choose_next_point.INCONCLUSIVE in asked else set()
     repeats = bool(
-        run_reader.last_schedule_keyword(choose_next_point.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
+        run_reader.keyword_of_last_session(choose_next_point.read_schedule_lines(run_dir), repeat_until_decided.KEYWORD)
     )
     return choose_next_point.attempts_demanded_by_redo(
         asked, point_attempts.last_session_schedule_state(run_dir), unclear, repeats

@@ -127,7 +127,7 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in manifest["settings"].items():
         own = _with_paths(value, copies)
         if why := rules.why_left_out(str(name), own):
-            left_out[untrusted_input.visible_text(str(name)).replace("\n", " ")] = why
+            left_out[untrusted_input.escape_control_characters(str(name)).replace("\n", " ")] = why
         else:
             (dotted if "." in str(name) or "[" in str(name) else plain)[name] = own
     values = {**plain, **({"overrides": dotted} if dotted else {})}

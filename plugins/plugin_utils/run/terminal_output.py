@@ -24,7 +24,7 @@ from ansible import constants
 from ansible.utils import display as displays
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ANSIBLE_LOG
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 
 #: Maximum number of buffered messages; the oldest are dropped.
 WAITING = 10_000
@@ -56,7 +56,7 @@ class RunLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message. A full disk must not end the run."""
         try:
-            text = visible_text(self.format(record)) + "\n"
+            text = escape_control_characters(self.format(record)) + "\n"
             if self._stream is None:
                 self._waiting.append(text)
             else:

@@ -28,7 +28,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import random_draws
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import gpu_devices, simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import (
+    simulated_gpu_slices,
+    simulated_node_pool,
+)
 
 from . import load_setting_checks, secrets_inside_settings
 from .setting_templates import Render
@@ -104,10 +107,10 @@ def _partitions_that_do_not_fit(rendered: tuple[Any, Any]) -> Iterator[Problem]:
     if unknown:
         return
     try:
-        gpu_devices.GpuPartitioning(
+        simulated_gpu_slices.GpuPartitioning(
             int(entry["slices"]),
             tuple(
-                gpu_devices.GpuPartition(str(part["profile"]), int(part["slices"]), int(part["memory_mib"]))
+                simulated_gpu_slices.GpuPartition(str(part["profile"]), int(part["slices"]), int(part["memory_mib"]))
                 for part in entry["partitions"]
             ),
         ).check(int(entry["memory_mib"]))

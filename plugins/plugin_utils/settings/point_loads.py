@@ -89,7 +89,11 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
         )
     except InputError as error:
         raise InputError(f"the requests of a point: {error}") from error
-    return load.workloads, duration_and_capacity_estimate.most_in_a_second(load), max(load.offsets, default=0.0)
+    return (
+        load.workloads,
+        duration_and_capacity_estimate.peak_creations_per_second(load),
+        max(load.offsets, default=0.0),
+    )
 
 
 #: Most workloads of all points of a run.
@@ -183,7 +187,7 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render, 
             return f"point {point.name} has workloads for {formats.format_duration(seconds)} (at most 4 h)"
         if (number := load.all_pods) > HEAVY_PODS:
             return f"point {point.name} has {formats.format_count(number, 'pod')} (at most {HEAVY_PODS})"
-        if (rate := duration_and_capacity_estimate.most_in_a_second(load) * load.pods) > HEAVY_RATE:
+        if (rate := duration_and_capacity_estimate.peak_creations_per_second(load) * load.pods) > HEAVY_RATE:
             return f"point {point.name} sends {formats.format_count(rate, 'pod')} in a second (at most {HEAVY_RATE})"
         total += seconds
     total *= max(1.0, attempts / max(1, len(points)))

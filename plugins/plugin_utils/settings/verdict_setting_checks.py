@@ -78,7 +78,7 @@ def _check_answer(name: str, definitions: list[dict[str, Any]]) -> None:
 
 
 def _check_history(settings: Mapping[str, Any], given_names: set[str], definitions: list[dict[str, Any]]) -> None:
-    chosen = history_settings.settings_from_params(
+    chosen = history_settings.comparison_settings_from_params(
         {name.removeprefix(PREFIX): settings[name] for name in HISTORY if name in given_names}
     )
     judged = settings[JUDGED] if JUDGED in given_names else ()

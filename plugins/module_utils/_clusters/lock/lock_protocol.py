@@ -52,7 +52,7 @@ class LockIdentity:
 
     def entry(self, role: str, now: float) -> LockLease:
         """Return our Lease before it is on the server."""
-        name = lock_records.NAME if role == lock_records.HOLDER else lock_records.waiter_name(self.run)
+        name = lock_records.NAME if role == lock_records.HOLDER else lock_records.waiter_lease_name(self.run)
         return LockLease(name, role, self.run, self.duration, self.purpose, self.owner, acquired=now, renewed=now)
 
 

@@ -272,7 +272,7 @@ class ServerStore:
         return error
 
 
-def waiter_name(run: str) -> str:
+def waiter_lease_name(run: str) -> str:
     """Return the name of a waiter's Lease."""
     return f"{NAME}-{run}"
 

@@ -80,9 +80,9 @@ def start_detached_program(command: list[str], folder: Path, environment: Mappin
 
 
 def await_program_end(folder: Path, timeout: float, what: str, follow: Callable[[], None]) -> int:
-    """Wait up to ``timeout`` seconds for the program of begin(); return its exit code. follow: called meanwhile.
+    """Wait up to ``timeout`` seconds for the program of start_detached_program(); return its exit code.
 
-    Raises WaitTimeout, and ProcessError if it was killed.
+    follow: called meanwhile. Raises WaitTimeout, and ProcessError if it was killed.
     """
     deadline = time.monotonic() + timeout
     while not (folder / "exit.json").exists():

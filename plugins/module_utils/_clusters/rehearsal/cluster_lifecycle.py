@@ -24,13 +24,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import (
-    component_binaries,
     component_versions,
     existing_programs,
     instance_dir,
     instance_processes,
-    node_images,
     process_launch_plan,
+    provide_component_programs,
+    real_node_images,
     registry_image_files,
     rehearsal_options,
 )
@@ -62,19 +62,19 @@ def set_instance_state(options: RehearsalOptions, state: str, say: Say, check: b
 def make_programs_available(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select_checked(options.components)
-    rehearsal_options.check_real_node(options.components)
+    rehearsal_options.check_real_node_permitted(options.components)
     if check:
         existing_programs.check_user_provided_programs(components, options.program_sources)
-        lines = component_binaries.format_provisioning_costs(
+        lines = provide_component_programs.format_provisioning_costs(
             existing_programs.components_without_programs(components, options.program_sources), options.program_sources
         )
-        lines += node_images.describe_missing_images(components, options.program_sources.cache)
+        lines += real_node_images.describe_missing_images(components, options.program_sources.cache)
         lines += registry_image_files.describe_missing_layers(
-            components, node_images.cached_image_archives(components, options.program_sources.cache)
+            components, real_node_images.cached_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
-    programs, provided = component_binaries.provide_component_programs(components, options.program_sources, say)
-    images, made = node_images.build_missing_images(
+    programs, provided = provide_component_programs.provide_component_programs(components, options.program_sources, say)
+    images, made = real_node_images.build_missing_images(
         components, program_paths_by_name(programs), options.program_sources.cache, say
     )
     made = registry_image_files.create_missing_compressed_layers(components, images, say) or made
@@ -99,7 +99,7 @@ def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, 
     components = options.select_checked(wanted)
     _refuse_other_versions(options, before, components)
     _refuse_other_control_plane(before, components)
-    rehearsal_options.check_real_node(wanted)
+    rehearsal_options.check_real_node_permitted(wanted)
     if line := rehearsal_options.describe_limits_without_root(wanted):
         say(line)
     with ThreadPool(max_workers=1) as pool:
@@ -112,10 +112,10 @@ def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, 
                 )
             )
 
-        programs, provided = component_binaries.provide_component_programs(
+        programs, provided = provide_component_programs.provide_component_programs(
             components, options.program_sources, say, start_base
         )
-        images, made = node_images.build_missing_images(
+        images, made = real_node_images.build_missing_images(
             components, program_paths_by_name(programs), options.program_sources.cache, say
         )
     changes = [change for future in base for change in future.result()[0]]

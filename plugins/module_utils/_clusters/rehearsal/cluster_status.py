@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_binaries, existing_programs, instance_processes, process_launch_plan, rehearsal_options
+from . import existing_programs, instance_processes, process_launch_plan, provide_component_programs, rehearsal_options
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
@@ -57,7 +57,7 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
         with_versions = replace(options, versions=marker.versions, sources=marker.sources)
         components = with_versions.select(names)
         if not existing_programs.components_without_programs(components, options.program_sources):
-            programs, _made = component_binaries.provide_component_programs(
+            programs, _made = provide_component_programs.provide_component_programs(
                 components, options.program_sources, lambda _line: None
             )
             result.update(program_results(programs))
@@ -121,7 +121,7 @@ def describe_instance_state(
         if running_process is not None:
             row.update(
                 instance_processes.process_result_entry(
-                    running_process, instance_processes.read_record(instance.records, spec.name)
+                    running_process, instance_processes.read_process_record(instance.records, spec.name)
                 )
             )
             row["ready"] = _is_ready(instance, spec, components, chosen)

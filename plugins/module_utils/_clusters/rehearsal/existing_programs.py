@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from . import binary_download, go_build
+from . import go_build, program_download
 from .component_spec import RehearsalComponent
 
 
@@ -117,7 +117,7 @@ def component_cache_key(component: RehearsalComponent) -> str:
         build.tags,
         build.stamp,
         [crd.__dict__ for crd in component.crds],
-        *binary_download.go_os_and_architecture(),
+        *program_download.go_os_and_architecture(),
         *([build.debian, build.cgo] if build.debian or build.cgo else []),
         *([component.release] if component.release else []),
         *_go_mod_of_release(component),
@@ -175,10 +175,10 @@ def components_without_programs(
     components: list[RehearsalComponent], sources: ProgramSources
 ) -> list[RehearsalComponent]:
     """Return the components that have to be downloaded or built."""
-    return [component for component in components if find_ready_made(component, sources) is None]
+    return [component for component in components if find_existing_programs(component, sources) is None]
 
 
-def find_ready_made(component: RehearsalComponent, sources: ProgramSources) -> ComponentPrograms | None:
+def find_existing_programs(component: RehearsalComponent, sources: ProgramSources) -> ComponentPrograms | None:
     """Return the programs that are available at once: given ones, and cached ones for the rest."""
     paths = find_user_programs(component, sources)
     crds = Path(sources.folder).expanduser() / "crds" / f"{component.name}.yml" if sources.folder else None

@@ -103,7 +103,7 @@ def _build_programs(component: RehearsalComponent, toolchain: Toolchain, work: P
     limit = build.minutes * 60 * 10 + 300
     if build.tags:
         common += ["-tags", ",".join(build.tags)]
-    for output, packages in build_targets(build.binaries):
+    for output, packages in go_build_arguments(build.binaries):
         command = [*common, "-o", str(target / output), *packages]
         run_go_command(toolchain, command, work, say, component.name, limit)
 
@@ -117,7 +117,7 @@ def component_source_files(folder: Path) -> list[Path]:
     ]
 
 
-def build_targets(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+def go_build_arguments(binaries: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     """Return the arguments of each ``go build -o``: one call for all programs that Go names so, one for each other."""
     named = [package for name, package in binaries.items() if package.rpartition("/")[2] == name]
     alone = [(name, [package]) for name, package in binaries.items() if package.rpartition("/")[2] != name]

@@ -72,7 +72,7 @@ class RunningProcess:
     program: str
 
 
-def process_if_of_instance(pid: int, instance: Path) -> RunningProcess | None:
+def find_process_of_instance(pid: int, instance: Path) -> RunningProcess | None:
     """Return the process ``pid`` if it was started for ``instance``, else None."""
     environment = processes.environment_of(pid)
     return _process_from_environment(pid, environment) if environment.get(INSTANCE) == str(instance) else None
@@ -98,7 +98,7 @@ def list_running_processes(instance: Path) -> list[RunningProcess]:
     return sorted((process for process in candidates if process is not None), key=lambda living: living.ticks)
 
 
-def read_record(folder: Path, name: str) -> ProcessRecord | None:
+def read_process_record(folder: Path, name: str) -> ProcessRecord | None:
     """Return the record of a process, None if there is none that can be read."""
     try:
         return ProcessRecord(**files.read_json(folder / f"{name}.json"))
@@ -149,7 +149,7 @@ def stop_instance_processes(instance: Path, wanted: Iterable[RunningProcess], gr
     ours = {
         ProcessReference(process.pid, process.ticks): process
         for process in wanted
-        if process_if_of_instance(process.pid, instance) == process
+        if find_process_of_instance(process.pid, instance) == process
     }
     left = [f"{ours[process].name} (pid {process.pid})" for process in processes.terminate_processes(ours, grace)]
     if left:

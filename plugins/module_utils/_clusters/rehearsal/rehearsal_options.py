@@ -167,7 +167,7 @@ def describe_limits_without_root(components: Iterable[str]) -> str:
     return f"not root: the pods of node {REAL_NODE} run in a user namespace, {without}"
 
 
-def check_real_node(components: Iterable[str]) -> None:
+def check_real_node_permitted(components: Iterable[str]) -> None:
     """Raise InputError if a real node is among ``components`` and this machine permits none."""
     if REAL_NODE_COMPONENT not in components:
         return

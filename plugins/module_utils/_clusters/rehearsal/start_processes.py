@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_manifests, existing_programs, instance_processes, node_images, process_launch_plan
+from . import component_manifests, existing_programs, instance_processes, process_launch_plan, real_node_images
 from .component_spec import ProcessSpec, RehearsalComponent
 from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths
@@ -100,7 +100,7 @@ class InstanceProcessStarter:
         names = {name for process in started for name in (process.binary, *process.programs)}
         existing_programs.verify_cached_program_checksums(self.programs, names)
         if any("@{image." in argument for process in started for argument in process.arguments):
-            node_images.verify_node_image_checksums(self.components, self.images)
+            real_node_images.verify_node_image_checksums(self.components, self.images)
         _raise_file_limit()
         for level in process_start_levels(wanted):
             self._start_level([commands[process.name] for process in level])
@@ -110,7 +110,7 @@ class InstanceProcessStarter:
     def _is_current(self, command: ProcessCommand) -> bool:
         """Return whether the process runs and was started by exactly this command."""
         running = self.alive.get(command.process.name)
-        record = instance_processes.read_record(self.instance.records, command.process.name)
+        record = instance_processes.read_process_record(self.instance.records, command.process.name)
         if running is None or record is None:
             return False
         return instance_processes.is_recorded_process(running, record) and record.recipe == command.recipe

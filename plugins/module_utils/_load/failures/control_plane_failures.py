@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from . import guard_processes
+from . import failure_guards
 from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PROCESSES, WORKER_AWAY, PlannedFailure
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ finally:
 """
 
 
-def check_processes(server: str, failures: Sequence[PlannedFailure]) -> None:
+def check_processes_exist(server: str, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure of a process that no rehearsal cluster of ours at ``server`` has."""
     for kind, process in sorted({(failure.kind, failure.process) for failure in failures if failure.process}):
         instance, name = _find_process(server, kind, process)
@@ -98,7 +98,7 @@ def _process_of(failure: Mapping[str, Any]) -> str:
     return PROCESSES[API_AWAY] if failure["kind"] == WORKER_AWAY else str(failure["target"])
 
 
-def only_recorded(instance: InstancePaths | None, failure: Mapping[str, Any]) -> InstancePaths | None:
+def instance_if_recorded(instance: InstancePaths | None, failure: Mapping[str, Any]) -> InstancePaths | None:
     """Return the instance if it is the one in which a failure was recorded: another one may have its port by now."""
     if instance is None or instance.path.resolve() != Path(failure["before"]["instance"]).resolve():
         return None
@@ -158,14 +158,14 @@ def undo_process_failure(server: str, failure: Mapping[str, Any]) -> bool:
     runs there is started.
     """
     there, target = _find_process(server, failure["kind"], str(failure["target"]))
-    instance = only_recorded(there, failure)
+    instance = instance_if_recorded(there, failure)
     if instance is None:
         return False
     if not target or Path(target).name != target:  # a path would lead out of the folder of the cluster
         return False
     if failure["kind"] == CONTROLLER_RESTARTED:
         return _start(instance.path, target)
-    guarded = guard_processes.end_guard(instance, target)
+    guarded = failure_guards.end_guard(instance, target)
     reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
     return processes.continue_stopped_process(reference) or guarded
 
@@ -183,7 +183,7 @@ def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
     before, target = failure["before"], _process_of(failure)
     instance = instance_in_folder(Path(before["instance"]))
-    guard_processes.start_guard(
+    failure_guards.start_guard(
         instance,
         target,
         _GUARD,
@@ -205,7 +205,7 @@ def _kill(failure: Mapping[str, Any]) -> None:
     instance = instance_in_folder(Path(before["instance"]))
     with instance.lock(_LOCK):
         running = running_processes(instance).get(target)
-        record = instance_processes.read_record(instance.records, target)
+        record = instance_processes.read_process_record(instance.records, target)
         if running is None or record is None or (running.pid, running.ticks) != (before["pid"], before["ticks"]):
             raise ProcessError(f"{failure['kind']}: {target} (pid {before['pid']}) does not run any more")
         kept = {

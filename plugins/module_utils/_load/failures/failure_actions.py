@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     is_condition_true,
 )
 
-from . import control_plane_failures, node_health_marks, real_node_failures
+from . import control_plane_failures, kubelet_and_network_failures, node_health_marks
 from .failure_schedule import (
     CONTAINER_OOM,
     GPU_LOST,
@@ -61,9 +61,9 @@ _PAUSE = 1.0
 _PATIENCE = 10.0
 
 
-def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
+def check_failures_are_possible(client: Client, failures: Sequence[PlannedFailure]) -> None:
     """Raise InputError for a failure that the cluster or no node of it can have, or whose selector is none."""
-    control_plane_failures.check_processes(client.access.server, failures)
+    control_plane_failures.check_processes_exist(client.access.server, failures)
     targets = {
         (failure.kind, failure.selector, failure.by, failure.condition, failure.taint)
         for failure in failures
@@ -79,7 +79,7 @@ def check_cluster(client: Client, failures: Sequence[PlannedFailure]) -> None:
         if kind not in OF_NODES and selector:
             nodes = _list_nodes(client, kind, "")
         if kind in REAL_ONLY:
-            real_node_failures.check_real_node(client.access.server, kind)
+            kubelet_and_network_failures.require_real_node(client.access.server, kind)
         simulated = [node for node in nodes if get_label(node, run_labels.SIMULATED)]
         if kind in SIMULATED_ONLY and not simulated:
             raise InputError(
@@ -121,7 +121,7 @@ def _check_leases(client: Client, names: list[str]) -> None:
         )
 
 
-def can_fail(node: dict[str, Any], kind: str) -> bool:
+def can_node_have_failure(node: dict[str, Any], kind: str) -> bool:
     """Return whether a node can have a failure of this kind now: it is Ready, and has none of any run."""
     if not is_condition_true(node, "Ready") or run_labels.FAILURE in (node["metadata"].get("annotations") or {}):
         return False
@@ -142,9 +142,9 @@ def read_state_for_undo(client: Client, failure: PlannedFailure, name: str) -> d
     if kind in OF_CONTROL_PLANE:
         return control_plane_failures.read_process_state(client.access.server, kind, name)
     if kind == NETWORK_CUT:
-        return real_node_failures.read_cluster_folder(client.access.server)
+        return kubelet_and_network_failures.read_cluster_folder(client.access.server)
     if kind == KUBELET_RESTARTED:
-        return real_node_failures.read_cluster_and_kubelet(client.access.server)
+        return kubelet_and_network_failures.read_cluster_and_kubelet(client.access.server)
     if kind == NODE_LOST:
         return {"holder": _renewed_lease(client, name)["spec"].get("holderIdentity") or ""}
     if kind == NODE_DRAINED:
@@ -170,9 +170,9 @@ def inject_failure(
     if failure["kind"] in OF_CONTROL_PLANE:
         control_plane_failures.inject_process_failure(failure)
     elif failure["kind"] == NETWORK_CUT:
-        real_node_failures.inject_network_cut(failure)
+        kubelet_and_network_failures.inject_network_cut(failure)
     elif failure["kind"] == KUBELET_RESTARTED:
-        real_node_failures.inject_kubelet_outage(failure)
+        kubelet_and_network_failures.inject_kubelet_outage(failure)
     elif failure["kind"] == NODE_LOST:
         left = _hold(client, pods, failure["mark"], halted)
         last = datetime.fromisoformat(_renewed_lease(client, name)["spec"]["renewTime"])
@@ -209,9 +209,9 @@ def undo_failure(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] in OF_CONTROL_PLANE:
         return control_plane_failures.undo_process_failure(client.access.server, failure)
     if failure["kind"] == NETWORK_CUT:
-        return real_node_failures.undo_network_cut(client.access.server, failure)
+        return kubelet_and_network_failures.undo_network_cut(client.access.server, failure)
     if failure["kind"] == KUBELET_RESTARTED:
-        return real_node_failures.undo_kubelet_outage(client.access.server, failure)
+        return kubelet_and_network_failures.undo_kubelet_outage(client.access.server, failure)
     changed = False
     with _unless_deleted():
         changed = _undo(client, failure)

@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import failure_actions, failure_ledger, failure_targets, real_node_failures
+from . import failure_actions, failure_ledger, failure_targets, kubelet_and_network_failures
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
 from .failure_schedule import (
     API_AWAY,
@@ -129,7 +129,7 @@ class FailureInjector:
             # It may still reach the server: what it changes would stay if it was recorded as undone now.
             busy = self._busy if any(thread.is_alive() for thread in self._threads[1:]) else None
             left = [row for key, row in list(self._open.items()) if key != busy]
-            failure_ledger.undo_failures(self._client, left, self._log, self._clock)
+            failure_ledger.undo_and_record_failures(self._client, left, self._log, self._clock)
             if busy is not None and busy in self._open:
                 raise WaitTimeout(
                     f"failure {busy[0]} of {busy[1]} is still being injected or undone after {_TIMEOUT:g} s; phase"
@@ -205,7 +205,7 @@ class FailureInjector:
         failing = failure_targets.targets_of_failures(list(self._open.values()))
         targets = failure_targets.choose_failure_targets(self._client, failure, pods, failing, self._seed)
         if not targets:
-            self._skip(failure, failure_targets.why_skipped(failure))
+            self._skip(failure, failure_targets.why_no_target(failure))
         undone_later = []
         for target in targets:
             if self._halt.is_set():
@@ -219,7 +219,7 @@ class FailureInjector:
                 continue
             try:
                 self._inject_into(failure, target, hit, intended)
-            except real_node_failures.PodEnded as error:
+            except kubelet_and_network_failures.PodEnded as error:
                 self._skip(failure, str(error))
                 self._undo((failure.number, target))
                 continue
@@ -271,7 +271,7 @@ class FailureInjector:
         if self._log is not None:
             self._busy = key
             row = self._open[key]
-            failure_ledger.undo_failure(self._client, row, self._log, self._clock)
+            failure_ledger.undo_and_record_failure(self._client, row, self._log, self._clock)
             if row["kind"] == API_AWAY:
                 self._away_until = 0.0
             if row["kind"] in OF_CONTROL_PLANE:

@@ -35,7 +35,7 @@ INJECT, INJECTED, UNDONE, SKIPPED, SCHEDULE = "inject", "injected", "undone", "s
 _PAUSE, _ATTEMPTS = 1.0, 5
 
 
-def open_failures(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def failures_not_undone(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows ``inject`` that no row ``undone`` closes, of failures that can be undone."""
     left: dict[tuple[int, str], dict[str, Any]] = {}
     for row in rows:
@@ -66,7 +66,9 @@ def check_schedule_is_unchanged(point_dir: Path, planned: Sequence[PlannedFailur
             )
 
 
-def undo_failures(client: Client, rows: Iterable[dict[str, Any]], log: JsonlAppender, clock: MonotonicWallClock) -> int:
+def undo_and_record_failures(
+    client: Client, rows: Iterable[dict[str, Any]], log: JsonlAppender, clock: MonotonicWallClock
+) -> int:
     """Undo each failure, whether or not another one can be undone; return how many changed something.
 
     Those of the control plane are the first, because the others need it. Raises the first SeatrialError at the end.
@@ -75,7 +77,7 @@ def undo_failures(client: Client, rows: Iterable[dict[str, Any]], log: JsonlAppe
     first: SeatrialError | None = None
     for row in sorted(rows, key=lambda row: row["kind"] not in OF_CONTROL_PLANE):
         try:
-            changed += undo_failure(client, row, log, clock)
+            changed += undo_and_record_failure(client, row, log, clock)
         except SeatrialError as error:
             first = first or error
     if first is not None:
@@ -83,7 +85,7 @@ def undo_failures(client: Client, rows: Iterable[dict[str, Any]], log: JsonlAppe
     return changed
 
 
-def undo_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock: MonotonicWallClock) -> bool:
+def undo_and_record_failure(client: Client, row: dict[str, Any], log: JsonlAppender, clock: MonotonicWallClock) -> bool:
     """Undo a failure and record it; return whether there was something to undo."""
     for attempt in range(_ATTEMPTS):
         sent = clock.now()
@@ -111,7 +113,7 @@ def undo_open_failures(
     def left_here() -> list[dict[str, Any]]:
         return [
             row
-            for row in open_failures(read_failures(path))
+            for row in failures_not_undone(read_failures(path))
             if row["server"] == client.access.server and row["kind"] in kinds
         ]
 
@@ -120,7 +122,7 @@ def undo_open_failures(
     log = JsonlAppender(path, SCHEMA, "load with failures")
     try:
         left = left_here()
-        changed = undo_failures(client, left, log, MonotonicWallClock.start())
+        changed = undo_and_record_failures(client, left, log, MonotonicWallClock.start())
         say(f"undid {formats.format_count(len(left), 'failure')} that the load of point {point_dir.name} had left")
         return changed
     finally:

@@ -89,7 +89,9 @@ def choose_failure_targets(
         return [failure.process] if failure.process not in failing else []
     selector = failure.selector if failure.kind in OF_NODES else ""
     nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
-    able = {node["metadata"]["name"]: node for node in nodes if failure_actions.can_fail(node, failure.kind)}
+    able = {
+        node["metadata"]["name"]: node for node in nodes if failure_actions.can_node_have_failure(node, failure.kind)
+    }
     for target in failing:
         able.pop(target, None)  # a lost node is Ready until the node controller has noticed it
     if failure.kind in OF_PODS:
@@ -141,7 +143,7 @@ def target_name_of_pod(pod: PodRow) -> str:
     return f"{pod['namespace']}/{pod['name']}"
 
 
-def why_skipped(failure: PlannedFailure) -> str:
+def why_no_target(failure: PlannedFailure) -> str:
     """Return why a failure had no target."""
     if failure.kind in OF_CONTROL_PLANE:
         return f"{failure.process} has a failure that is not over"

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_gene
     client_bottleneck,
     processor_seconds,
     raise_file_limit,
-    raised_priority,
+    raised_thread_priority,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
@@ -35,13 +35,13 @@ from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_polling, several_clients
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
-from .load_requests import FILE, SCHEMA, LoadRequests, PastRequests, open_request_log, synced
+from .load_requests import FILE, SCHEMA, LoadRequests, PastRequests, open_request_log, synced_every_second
 from .probe_servers import ServerProbe, choose_models
 from .request_bodies import PromptTexts, RequestBodies
 from .request_connection import InferenceServer
 from .request_engine import RequestEngine
+from .request_schedule import RequestSchedule, SearchSchedule, SearchSpec, has_kept_slo
 from .several_clients import ClientReport, SendReport, SeveralClients, join_reports
-from .when_requests_are_due import RequestSchedule, SearchSchedule, SearchSpec, has_kept
 
 #: Seconds from the decision to start to the first due time, for each client.
 _START_LEAD = 0.1
@@ -219,7 +219,7 @@ class InferenceLoad:
             look(ClientReport.of_engine(engine, self.first_tokens))
 
         cpu = processor_seconds()
-        with raised_priority(), synced(log):
+        with raised_thread_priority(), synced_every_second(log):
             schedule.begin(start)
             try:
                 engine.run(schedule, tick)
@@ -297,7 +297,7 @@ class InferenceLoad:
     ) -> SearchSchedule:
         """Return the schedule of a search, which goes on after the steps of earlier sessions."""
         search = CapacitySearch(wanted.low, wanted.high, wanted.share)
-        for step in past.ended_steps(lambda record: has_kept(record, wanted.slo)):
+        for step in past.ended_steps(lambda record: has_kept_slo(record, wanted.slo)):
             search.take(step)
 
         def begun(index: int, rate: float) -> None:
@@ -313,7 +313,7 @@ class InferenceLoad:
             self.spec.seed,
             wanted,
             search,
-            lambda request: has_kept(request.record(clock), wanted.slo),
+            lambda request: has_kept_slo(request.record(clock), wanted.slo),
             begun,
             past.spent,
         )

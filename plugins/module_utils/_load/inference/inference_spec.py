@@ -15,14 +15,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
-from ..plan.arrival_times import CLOSED, TYPE_KEYS, ArrivalTimes, arrivals_from_options, draws_from_seed
+from ..plan.arrival_times import CLOSED, TYPE_KEYS, ArrivalTimes, are_arrivals_random, arrivals_from_options
 from ..plan.random_draws import draw_number_for_workload
 from .replica_polling import ReplicaPollingSpec
 from .request_bodies import CHAT, COMPLETIONS, WORDS
 from .request_connection import split_url
 from .request_engine import EngineLimits
+from .request_schedule import LIMITS, SearchSpec
 from .tokenizer import TextTokenizer, WordCosts
-from .when_requests_are_due import LIMITS, SearchSpec
 
 #: Most tokens of a prompt or an answer, most streams, and most clients.
 _MOST_TOKENS, _MOST_STREAMS, _MOST_CLIENTS = 10_000_000, 100_000, 64
@@ -141,7 +141,7 @@ def _checked_arrivals(arrival: dict[str, Any], count: int, seed: int) -> Arrival
     kinds = f"arrival.type is closed; for requests use streams.count, or one of {', '.join(_OPEN_TYPES)}"
     _require(arrival.get("type") != CLOSED, "arrival", kinds)
     try:
-        arrivals = arrivals_from_options(arrival, count, seed if draws_from_seed(arrival) else None)
+        arrivals = arrivals_from_options(arrival, count, seed if are_arrivals_random(arrival) else None)
     except InputError as error:
         raise InputError(f"arrival: {error}", setting="arrival") from error
     _require(arrivals.count > 0, "count", "count is 0, and arrival does not say how many requests there are")

@@ -28,8 +28,8 @@ from ..plan.workload_plan import ClientPart, PlannedWorkload, WorkloadPlan
 from ..plan.workload_templates import workload_name
 from .inference_request import LOST, InferenceRequest
 from .inference_spec import InferenceSpec
-from .request_bodies import RequestBodies, token_count
-from .when_requests_are_due import RequestSchedule
+from .request_bodies import RequestBodies, draw_token_count
+from .request_schedule import RequestSchedule
 
 FILE = "requests.jsonl"
 SCHEMA = "requests/1"
@@ -118,7 +118,7 @@ def open_request_log(path: Path) -> tuple[JsonlAppender, PastRequests]:
 
 
 @contextmanager
-def synced(log: JsonlAppender) -> Iterator[None]:
+def synced_every_second(log: JsonlAppender) -> Iterator[None]:
     """Sync the file to disk once a second, on a separate thread because that may take long."""
     over = threading.Event()
 
@@ -182,7 +182,7 @@ class LoadRequests:
                 index = conversation * spec.turns + turn
                 parameters = {
                     "prompt_tokens": self.bodies.prompt_length(index),
-                    "output_tokens": token_count(index, spec.output_tokens, spec.seed, "output"),
+                    "output_tokens": draw_token_count(index, spec.output_tokens, spec.seed, "output"),
                     "conversation": conversation,
                     "turn": turn,
                     "prefix_tokens": self.bodies.shared_tokens,
@@ -217,7 +217,7 @@ class LoadRequests:
             index=index,
             name=workload_name(spec.run, spec.point, index),
             model=self._model_of(conversation),
-            asked=token_count(index, spec.output_tokens, spec.seed, "output"),
+            asked=draw_token_count(index, spec.output_tokens, spec.seed, "output"),
             due=due,
             conversation=conversation,
             turn=turn,

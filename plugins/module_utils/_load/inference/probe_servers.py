@@ -22,8 +22,8 @@ from .inference_request import SECOND, SUCCEEDED, InferenceRequest
 from .request_bodies import RequestBodies
 from .request_connection import InferenceServer
 from .request_engine import EngineLimits, RequestEngine
+from .request_schedule import RequestSchedule
 from .streamed_response import decode_json, error_text
-from .when_requests_are_due import RequestSchedule
 
 #: Seconds for one question, and most samples that are kept of a server's metrics.
 _PATIENCE, _MOST_SAMPLES = 20.0, 5_000

@@ -108,7 +108,7 @@ class PromptTexts:
         return f"{shared} {own}" if shared else own
 
 
-def token_count(index: int, spec: Any, seed: int, what: str) -> int:
+def draw_token_count(index: int, spec: Any, seed: int, what: str) -> int:
     """Return a number of tokens, 1 or more, that a number or a distribution gives for an index."""
     if isinstance(spec, Mapping):
         return max(1, round(draw_number_for_workload(index, spec, seed, what)))
@@ -167,7 +167,7 @@ class RequestBodies:
 
     def prompt_length(self, index: int) -> int:
         """Return the planned number of tokens of a prompt, without those that all share."""
-        return self._texts.possible(token_count(index, self._lengths, self._seed, "prompt"))
+        return self._texts.possible(draw_token_count(index, self._lengths, self._seed, "prompt"))
 
     def encode(self, request: InferenceRequest, server: InferenceServer) -> bytes:
         """Return the bytes of a request."""

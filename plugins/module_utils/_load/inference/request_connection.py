@@ -146,7 +146,7 @@ def _why_no_tls(error: OSError) -> str:
 Received = tuple[bytes, list[tuple[int, int, bytes]], int, Any]
 
 
-def arrival(received: Received, now: int) -> tuple[bytes, int, int]:
+def received_bytes_and_times(received: Received, now: int) -> tuple[bytes, int, int]:
     """Return bytes that were received ``now``, when they arrived, and how long before that."""
     data, ancillary, _flags, _address = received
     if not ancillary:
@@ -275,7 +275,7 @@ class RequestConnection:
                 raise
             except OSError as error:
                 raise ConnectionLost("reset", f"the connection broke: {error.strerror}") from error
-        data, moment, lag = arrival(received, time.monotonic_ns())
+        data, moment, lag = received_bytes_and_times(received, time.monotonic_ns())
         if self._tls is not None and data:
             data = self._decrypt(self._tls, data)
             if not data:

@@ -33,8 +33,8 @@ from .request_connection import (
     InferenceServer,
     RequestConnection,
 )
-from .token_receiver import PRECISE, ConnectionEvents, parse_aside, put_tokens_aside
-from .when_requests_are_due import RequestSchedule
+from .request_schedule import RequestSchedule
+from .token_receiver import PRECISE, ConnectionEvents, parse_received_tokens, receive_tokens_unparsed
 
 #: Longest wait for events, in seconds: then signals and timeouts are looked at.
 _LONGEST_WAIT = 0.2
@@ -138,7 +138,7 @@ class RequestEngine:
                 if moment is None and not self.open:
                     break
                 events = self._wait(schedule, moment, next_tick)
-                for connection, mask in put_tokens_aside(self._connections, events):
+                for connection, mask in receive_tokens_unparsed(self._connections, events):
                     if self._connections.get(connection.fd) is connection:
                         self._handle(connection, mask, schedule)
                 self._flush()
@@ -245,7 +245,7 @@ class RequestEngine:
 
     def _read(self, connection: RequestConnection, request: InferenceRequest | None, schedule: RequestSchedule) -> None:
         if request is not None and connection.aside:
-            parse_aside(connection, request, self.lags)
+            parse_received_tokens(connection, request, self.lags)
         try:
             data, moment, lag = connection.read()
         except BlockingIOError:
@@ -272,7 +272,7 @@ class RequestEngine:
         for request, connection in list(self.open.items()):
             if connection is not None and connection.aside:
                 try:
-                    parse_aside(connection, request, self.lags)
+                    parse_received_tokens(connection, request, self.lags)
                 except BrokenAnswer as error:
                     self._lost(connection, request, "not_http", str(error), schedule)
 
@@ -383,7 +383,7 @@ class RequestEngine:
         """Close the connection of a request after its last bytes were parsed."""
         if request is not None:
             with suppress(BrokenAnswer):
-                parse_aside(connection, request, self.lags)
+                parse_received_tokens(connection, request, self.lags)
         connection.request = None
         self._drop(connection)
 

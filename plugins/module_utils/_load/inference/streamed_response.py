@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     parse_json_of_part,
     replace_half_characters,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
 
 #: Data of the event that ends a stream.
 DONE = b"[DONE]"
@@ -175,10 +175,10 @@ def _count(value: object, known: int | None) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else known
 
 
-decode_json = needed_json_fields.create_document_decoder(None)
-_ANY = needed_json_fields.ANY
+decode_json = partial_json_decoder.create_document_decoder(None)
+_ANY = partial_json_decoder.ANY
 _CHOICE = {**dict.fromkeys(("text", "finish_reason", "message"), _ANY), "delta": dict.fromkeys(_TEXTS, _ANY)}
-_decode_event = needed_json_fields.create_document_decoder(
+_decode_event = partial_json_decoder.create_document_decoder(
     {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)},
     parse_json_of_part,
 )

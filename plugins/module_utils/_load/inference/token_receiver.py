@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from .inference_request import SECOND, InferenceRequest
-from .request_connection import BYTES, ROOM, RequestConnection, arrival
+from .request_connection import BYTES, ROOM, RequestConnection, received_bytes_and_times
 
 #: Wait, in nanoseconds, that leaves the time to prepare the next request. Half of it is how imprecise epoll's timer is.
 PRECISE = 2_000_000
@@ -89,7 +89,7 @@ class ConnectionEvents:
         self._epoll.close()
 
 
-def put_tokens_aside(
+def receive_tokens_unparsed(
     connections: Mapping[int, RequestConnection], events: Sequence[tuple[int, int]]
 ) -> list[tuple[RequestConnection, int]]:
     """Receive the tokens among the events, without parsing them; return the connections with something else.
@@ -117,10 +117,10 @@ def put_tokens_aside(
     return others
 
 
-def parse_aside(connection: RequestConnection, request: InferenceRequest, lags: array[int]) -> None:
+def parse_received_tokens(connection: RequestConnection, request: InferenceRequest, lags: array[int]) -> None:
     """Parse what was put aside of an answer, and append the lag of each piece, in nanoseconds. Raises BrokenAnswer."""
     pieces, connection.aside = connection.aside, []
     for received, now in pieces:
-        data, moment, lag = arrival(received, now)
+        data, moment, lag = received_bytes_and_times(received, now)
         lags.append(lag)
         request.take(data, moment, lag)

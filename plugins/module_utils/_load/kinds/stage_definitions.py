@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import (
     ANY,
     Shape,
     merge_field_shapes,

@@ -129,7 +129,7 @@ class ArrivalTimes:
         return len(self.offsets)
 
 
-def draws_from_seed(params: dict[str, Any]) -> bool:
+def are_arrivals_random(params: dict[str, Any]) -> bool:
     """Return whether arrivals of this type are random."""
     return (params.get("type") or CONSTANT) in RANDOM_TYPES
 

@@ -265,7 +265,7 @@ def plan_for_client(plan: WorkloadPlan, part: ClientPart) -> WorkloadPlan:
     return plan if part.whole else WorkloadPlan(plan.header, plan.workloads[part.client :: part.clients])
 
 
-def read_part(path: Path, part: ClientPart) -> WorkloadPlan:
+def read_client_part(path: Path, part: ClientPart) -> WorkloadPlan:
     """Read a part of a plan. Raises DataError if it is missing, of another version, or not this part."""
     plan = read_plan_or_part(path)
     wanted = part.size(plan.header["count"])

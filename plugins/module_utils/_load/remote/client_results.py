@@ -4,7 +4,7 @@
 """Join what the clients of a load have recorded: their files, their results, their progress.
 
 The files of the clients follow one another, unchanged: each session names its client, and its times are those of the
-client's clock. The timeline compares the clocks (_results/timeline/single_clocks.py).
+client's clock. The timeline compares the clocks (_results/timeline/revision_and_server_clocks.py).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def _append_complete_lines(path: Path, stream: BinaryIO) -> None:
             stream.write(whole + newline)
 
 
-def progress_line(point: str, planned: int, counts: Iterable[Mapping[str, int]], clients: int, seconds: float) -> str:
+def clients_progress_line(
+    point: str, planned: int, counts: Iterable[Mapping[str, int]], clients: int, seconds: float
+) -> str:
     """Return the progress of all clients as one line."""
     total: Counter[str] = Counter()
     for count in counts:
@@ -75,7 +77,7 @@ def progress_line(point: str, planned: int, counts: Iterable[Mapping[str, int]],
     return f"workload {point}: {', '.join(parts)}"
 
 
-def joined_result(
+def join_client_results(
     request: LoadSpec, planned: int, results: Mapping[int, Mapping[str, Any]], lost: Mapping[int, str], seconds: float
 ) -> dict[str, Any]:
     """Return the results of the clients as one, as workload_submit returns it, and ``clients`` with each.

@@ -36,7 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock 
 
 from ..send.load_spec import LoadSpec, parameters_of_remote_load
 from ..send.submit_load import LoadRunner
-from .inference_client import RemoteInferenceClient
+from .inference_client_in_pod import RemoteInferenceClient
 
 PLAN = "plan.jsonl"
 ABSENT, RUNNING, ENDED, DIED = "absent", "running", "ended", "died"
@@ -89,7 +89,7 @@ class LoadDirectory:
         return process if known["boot"] == boot_id() and process.lives() else None
 
 
-def start_unless_exists(
+def start_load_unless_exists(
     directory: LoadDirectory,
     request: Mapping[str, Any],
     kubeconfig: str,
@@ -161,7 +161,7 @@ def read_load_status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     report["offset"] = offset + len(whole)
     if state == ENDED:
         report["outcome"] = files.read_json(directory.result)
-        report["files"] = point_files(directory)
+        report["files"] = list_point_files(directory)
         report["step_files"] = sorted(str(path) for path in directory.step.iterdir() if path.is_file())
     if directory.counts.exists():
         report["counts"] = files.read_json(directory.counts)
@@ -170,7 +170,7 @@ def read_load_status(directory: LoadDirectory, offset: int) -> dict[str, Any]:
     return report
 
 
-def point_files(directory: LoadDirectory) -> list[str]:
+def list_point_files(directory: LoadDirectory) -> list[str]:
     """Return the files of the point; of one client of several without its part of the plan."""
     paths = sorted(directory.point.glob("*.jsonl"))
     several = files.read_json(directory.request)["request"].get("clients", 1) > 1
@@ -191,7 +191,7 @@ def apply_workload_step(params: Mapping[str, Any], _step: StepDirectory) -> dict
         report = read_load_status(directory, params["offset"])
         return {"changed": False, "load_state": report.pop("state"), **report}
     request = parameters_of_remote_load(params["request"], params["run_id"], params["point"])
-    new = start_unless_exists(directory, request, params["kubeconfig_content"], params["lock"])
+    new = start_load_unless_exists(directory, request, params["kubeconfig_content"], params["lock"])
     return {"changed": new, "found": not new}
 
 
@@ -218,7 +218,7 @@ def terminate_load_process(directory: LoadDirectory) -> None:
 
 
 def main(folder: str) -> int:
-    """Run as the process that start() starts: take over the lock, apply the load, write the result."""
+    """As the process that start_load_unless_exists() starts, take over the lock, apply the load, write the result."""
     path = Path(folder)
     directory = LoadDirectory(path.parent.parent, path.parent.name, path.name)
     settings = files.read_json(directory.request)

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -43,9 +43,9 @@ from ..inference.request_connection import split_url
 from ..inference.several_clients import ClientReport, append_client_file, join_reports
 from ..plan import workload_plan
 from ..send import common_client_start
-from . import clock_probes, detached_load, inference_client, pod_main, pod_manifests, remote_load
-from .driver_pod import PodsState
+from . import clock_probes, detached_load, inference_client_in_pod, pod_main, pod_manifests, remote_load
 from .load_in_pods import LoadInPod
+from .load_pods_lifecycle import PodsState
 
 _LEASES = ("coordination.k8s.io", "leases")
 _VERBS = ("create", "get", "list", "watch", "patch", "delete")
@@ -177,7 +177,10 @@ class InferenceLoadInPods(InferenceLoad):
     def secrets(self) -> dict[str, str | None]:
         """Return what the pods get in their Secret only."""
         authorities = Path(self.spec.ca_file).read_text(encoding="utf-8") if self.spec.ca_file else None
-        return {inference_client.API_KEY: self.params["api_key"] or None, inference_client.AUTHORITIES: authorities}
+        return {
+            inference_client_in_pod.API_KEY: self.params["api_key"] or None,
+            inference_client_in_pod.AUTHORITIES: authorities,
+        }
 
 
 class InferenceClientsInPods(LoadInPod):
@@ -251,7 +254,9 @@ class InferenceClientsInPods(LoadInPod):
 
     def _has_started(self) -> bool:
         spec = self._load.spec
-        return common_client_start.has_started(self._client, spec.run, spec.point, self.pod.spec.effective_namespace)
+        return common_client_start.are_clients_released(
+            self._client, spec.run, spec.point, self.pod.spec.effective_namespace
+        )
 
     def _join(self, folders: Mapping[int, Path], pods: PodsState) -> None:
         """Append the lines of the clients to requests.jsonl, and those by which clocks are compared to clocks.jsonl."""

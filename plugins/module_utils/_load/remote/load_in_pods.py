@@ -20,7 +20,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -34,7 +34,7 @@ from ..send import common_client_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
 from . import client_results, pod_main, pod_manifests, remote_load, result_bucket
 from .detached_load import PLAN
-from .driver_pod import FOLDER, POLL_INTERVAL, DriverPod, PodsState
+from .load_pods_lifecycle import FOLDER, POLL_INTERVAL, DriverPod, PodsState
 from .pod_main import FAST_POLLING_CLIENTS
 from .pod_manifests import DriverPodSpec
 from .result_bucket import ResultStore
@@ -264,7 +264,7 @@ class LoadInPod:
         """Raise if the controller must not go on."""
 
     def _progress_line(self, counts: list[Mapping[str, int]], seconds: float) -> str:
-        return client_results.progress_line(self.pod.spec.point, self._planned, counts, len(counts), seconds)
+        return client_results.clients_progress_line(self.pod.spec.point, self._planned, counts, len(counts), seconds)
 
     def _has_started(self) -> bool:
         """Return whether the common start was released; one client has none, and what it has sent is known."""
@@ -273,7 +273,7 @@ class LoadInPod:
             return False
         with Client.from_kubeconfig(request.kubeconfig, request.context) as client:
             namespace = request.namespace or client.access.namespace
-            return common_client_start.has_started(client, request.run, request.point, namespace)
+            return common_client_start.are_clients_released(client, request.run, request.point, namespace)
 
     def fetch(self, ended: Mapping[str, Any], point_dir: Path, step_dir: Path | None) -> Mapping[str, Any]:
         """See RemoteLoad."""
@@ -320,7 +320,7 @@ class LoadInPod:
         """Return the results of the clients as one: of a single client its own."""
         if len(pods.clients) == 1:
             return results[0]
-        result = client_results.joined_result(self._request, self._planned, results, pods.lost, seconds)
+        result = client_results.join_client_results(self._request, self._planned, results, pods.lost, seconds)
         self._step.timing("load", result["load_seconds"], f"point {self._request.point}")
         self.pod.say(result["msg"])
         return result

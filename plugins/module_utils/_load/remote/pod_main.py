@@ -42,7 +42,7 @@ from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
-from . import clock_probes, detached_load, files_in_configmaps, inference_client
+from . import clock_probes, detached_load, files_in_configmaps, inference_client_in_pod
 from .files_in_configmaps import FILES, REQUEST_FILES, ResultSync
 from .result_upload import ResultUpload
 
@@ -269,7 +269,7 @@ def _start_client_load(
     part = whole / "part.jsonl"
     workload_plan.write_whole_plan(part, workload_plan.plan_for_client(plan, ClientPart(number, clients)))
     request["client"] = number if clients > 1 else None
-    detached_load.start_unless_exists(directory, request, config, asked["lock"], plan=part, again=True)
+    detached_load.start_load_unless_exists(directory, request, config, asked["lock"], plan=part, again=True)
 
 
 def _start_inference_client(
@@ -279,10 +279,12 @@ def _start_inference_client(
     request = {**asked["request"], "client": number}
     path = work / "whole" / detached_load.PLAN
     path.parent.mkdir(exist_ok=True)
-    workload_plan.write_whole_plan(path, inference_client.make_plan(request))
+    workload_plan.write_whole_plan(path, inference_client_in_pod.plan_inference_load(request))
     _check_plan(path, asked, number)
     sends = detached_load.REQUESTS
-    detached_load.start_unless_exists(directory, request, config, asked["lock"], plan=path, again=True, sends=sends)
+    detached_load.start_load_unless_exists(
+        directory, request, config, asked["lock"], plan=path, again=True, sends=sends
+    )
 
 
 def _check_plan(path: Path, asked: Mapping[str, Any], number: int) -> None:

@@ -256,8 +256,8 @@ def objects_owned_by_job(
 ) -> list[dict[str, Any]]:
     """Return the objects that the Job ``uid`` owns, in the spec of their creation.
 
-    asked: request and lock as for detached_load.start_unless_exists(), and the checksum of the plan. secrets: further
-    content of the Secret of the load, by its keys. urls: data of the Secret with the URLs of uploads.
+    asked: request and lock as for detached_load.start_load_unless_exists(), and the checksum of the plan.
+    secrets: further content of the Secret of the load, by its keys. urls: data of the Secret with the URLs of uploads.
     Raises InputError if the request is too large for a Secret.
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": uid}
@@ -271,7 +271,7 @@ def objects_owned_by_job(
     data = {pod_main.REQUEST: base64.b64encode(packed).decode()}
     data |= {key: base64.b64encode(text.encode()).decode() for key, text in secrets.items() if text is not None}
     named = {**metadata, "name": spec.name}
-    upload = result_upload.url_secret(spec.name)
+    upload = result_upload.url_secret_name(spec.name)
     written = [f"{spec.name}-{client}-{what}" for client in range(spec.clients) for what in ("state", "files")]
     rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]},

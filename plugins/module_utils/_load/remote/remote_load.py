@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.describe_cluster import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records

@@ -122,7 +122,7 @@ _MOST_OBJECT = 5 << 30
 _PAUSE = 5.0
 
 
-def url_secret(name: str) -> str:
+def url_secret_name(name: str) -> str:
     """Return the name of the Secret with the URLs of a load."""
     return f"{name}-upload"
 
@@ -172,7 +172,7 @@ class ResultUpload:
         """Upload once; return None, or the URL that the server no longer accepts, and why the files are still here."""
         held = f"{size / 1e6:.1f} MB compressed"
         try:
-            secret = self.client.get(SECRET, url_secret(self.name), self.namespace)
+            secret = self.client.get(SECRET, url_secret_name(self.name), self.namespace)
         except (AccessError, ApiError) as error:
             return refused, f"the URL for {held} cannot be read: {error}"
         data = {key: base64.b64decode(value).decode() for key, value in ((secret or {}).get("data") or {}).items()}

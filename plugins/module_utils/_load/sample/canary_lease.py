@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import (
     ANY,
     Shape,
     create_document_decoder,

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import Decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import Decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
     WatchConnection,
     error_from_watch_event,

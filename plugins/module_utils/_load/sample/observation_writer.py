@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    conditions_by_type,
+    get_label,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import (
     ANY,
     Shape,
     create_document_decoder,
     merge_field_shapes,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
-    conditions_by_type,
-    get_label,
 )
 
 from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits

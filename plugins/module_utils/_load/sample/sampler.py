@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import json_decoder_package
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import json_decoder_package
 
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import OWNERS, KindStages
@@ -185,7 +185,7 @@ class Sampler:
             self._follow(number, served, patient=True)
 
     def _record_server_time(self) -> None:
-        """Record the second that the API server's clock shows, which bounds it (_results/timeline/single_clocks.py)."""
+        """Record the second that the API server's clock shows, which bounds it (revision_and_server_clocks.py)."""
         self._server_times -= 1
         self._next_server_time = time.monotonic() + (_SERVER_TIME_PAUSE if self._server_times else _SERVER_TIME_AGAIN)
         self._server_times = self._server_times or _SERVER_TIMES

@@ -116,7 +116,7 @@ class CommonStart:
                 self._over.wait(_PAUSE)
 
 
-def has_started(client: Client, run: str, point: str, namespace: str) -> bool:
+def are_clients_released(client: Client, run: str, point: str, namespace: str) -> bool:
     """Return whether the start of all clients was released."""
     return client.get(LEASE, f"{run}-{point}-{START}", namespace) is not None
 

@@ -221,7 +221,7 @@ class StalledLoad:
             else:
                 self._judge_workloads()
             if not explained and not self.reasons:
-                self.reasons = group_messages(filter(None, map(why_not_looked_at, pods["items"])))
+                self.reasons = group_messages(filter(None, map(why_no_scheduler_acts, pods["items"])))
 
     @staticmethod
     def _unanswered() -> contextlib.AbstractContextManager[None]:
@@ -250,7 +250,7 @@ class StalledLoad:
         waiting = [pair for kind in self._spec.kinds if kind.kind in self._spec.own for pair in self._unended(kind)]
         if not self.reasons:
             self.reasons = group_messages(
-                filter(None, (why_not_taken_up(kind, workload) for kind, workload in waiting))
+                filter(None, (why_no_controller_acts(kind, workload) for kind, workload in waiting))
             )
         limits: dict[str, tuple[list[dict[str, Any]], ...]] = {}
         reasons: list[str] = []
@@ -284,7 +284,7 @@ class StalledLoad:
         return []
 
 
-def why_not_taken_up(kind: KindStages, workload: dict[str, Any]) -> str:
+def why_no_controller_acts(kind: KindStages, workload: dict[str, Any]) -> str:
     """Return that no controller has written a status, "" if one has or the stages of the kind need none."""
     stages = kind.definition["stages"]
     needed = any("condition" in stage or str(stage.get("field")).startswith("status.") for stage in stages)
@@ -295,7 +295,7 @@ def why_not_taken_up(kind: KindStages, workload: dict[str, Any]) -> str:
     )
 
 
-def why_not_looked_at(pod: dict[str, Any]) -> str:
+def why_no_scheduler_acts(pod: dict[str, Any]) -> str:
     """Return that no scheduler has considered a pod, "" if one has, or if a scheduling gate holds it."""
     if "PodScheduled" in conditions_by_type(pod) or pod["spec"].get("nodeName"):
         return ""

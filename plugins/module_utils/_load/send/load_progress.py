@@ -16,8 +16,8 @@ from ..plan import workload_plan
 from ..sample import workload_progress_counts
 from . import creation_ledger
 from .early_load_end import StalledLoad
-from .lifetime_stopper import WorkloadLifetimeStopper
 from .plan_dispatcher import ObjectSendDispatcher
+from .timed_requests import WorkloadLifetimeStopper
 from .workload_release_barrier import WorkloadReleaser
 
 if TYPE_CHECKING:

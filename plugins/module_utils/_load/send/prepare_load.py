@@ -167,7 +167,7 @@ def write_plan_for_clients(request: LoadSpec, clients: int) -> workload_plan.Wor
 
 def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     """Prepare the workloads of a part of a plan that was made before."""
-    planned = workload_plan.read_part(request.point_dir / "plan.jsonl", request.part)
+    planned = workload_plan.read_client_part(request.point_dir / "plan.jsonl", request.part)
     request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
@@ -181,7 +181,7 @@ def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
 def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     """Make the plan of a load, and prepare all of its workloads."""
     path = request.point_dir / "plan.jsonl"
-    seed = workload_plan.resolve_load_seed(path, request.seed, arrival_times.draws_from_seed(request.arrival))
+    seed = workload_plan.resolve_load_seed(path, request.seed, arrival_times.are_arrivals_random(request.arrival))
     schedule = arrival_times.arrivals_from_options(request.arrival, request.count, seed)
     request = replace(request, count=schedule.count, seed=seed)
     if not request.sample and (request.wait or schedule.header.get("at_once")):
@@ -198,7 +198,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         check_kinds_have_end_stage(sorted(own), kinds)
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
-        workload_release_barrier.check_release(request.release, request.count, request.seed, names)
+        workload_release_barrier.check_release_is_possible(request.release, request.count, request.seed, names)
     workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
     workload_plan.use_names_of_templates(

@@ -259,7 +259,9 @@ class PlannedLoadSampler(LoadSampler):
         if self._stall.unschedulable:
             self.ended_early = True
             return f"stopped: {self._stall.unschedulable}"
-        if not _count_unfinished_workloads(sampler) and not submitter_runs(self.request.point_dir / "ledger.jsonl"):
+        if not _count_unfinished_workloads(sampler) and not is_submitter_running(
+            self.request.point_dir / "ledger.jsonl"
+        ):
             return "done"
         self.timed_out = self.ended_early = late
         return "timed out" if late else ""
@@ -386,7 +388,7 @@ def _count_unfinished_workloads(sampler: Sampler) -> int:
     return len(sampler.tally.seen) - len(sampler.tally.ended)
 
 
-def submitter_runs(path: Path) -> bool:
+def is_submitter_running(path: Path) -> bool:
     """Return whether another process holds the lock of the ledger."""
     try:
         with open(path, "rb") as stream:

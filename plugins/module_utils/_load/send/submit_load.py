@@ -22,14 +22,14 @@ from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
 from ..plan import workload_plan, workload_templates
-from . import creation_ledger, load_progress, plan_failures, prepare_load, workload_release_barrier
+from . import creation_ledger, load_progress, prepare_failures, prepare_load, workload_release_barrier
 from .common_client_start import CommonStart
 from .early_load_end import CircuitBreaker, StalledLoad, require_answering_api_server
-from .lifetime_stopper import WorkloadLifetimeStopper
 from .load_spec import LoadSpec
 from .object_creator import SenderSettings
 from .plan_dispatcher import LOOP_KEYS, ObjectSendDispatcher, raise_priority
 from .prepare_load import create_shared_objects
+from .timed_requests import WorkloadLifetimeStopper
 
 if TYPE_CHECKING:
     from ..sample.sampler_process import SamplerProcess
@@ -84,7 +84,7 @@ class LoadRunner:
                 for workload in planned.workloads
                 if (last[workload.template], workload.name) not in past.outcomes
             ]
-            failures = plan_failures.plan_failures(client, request, planned.workloads, self.progress.say)
+            failures = prepare_failures.prepare_failures(client, request, planned.workloads, self.progress.say)
             if todo:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
@@ -109,7 +109,7 @@ class LoadRunner:
         missing = sum(
             (kinds[workload.template], workload.name) not in past.outcomes for workload in prepared.plan.workloads
         )
-        plan_failures.plan_failures(prepared.client, self.request, prepared.plan.workloads)
+        prepare_failures.prepare_failures(prepared.client, self.request, prepared.plan.workloads)
         create_shared_objects(
             prepared.client, prepared.rendered, self.request.retry_time, self.progress.say, check=True
         )

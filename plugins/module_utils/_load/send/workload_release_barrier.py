@@ -38,9 +38,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
 from ..plan import arrival_times
 from ..plan.workload_templates import workload_name
 from . import creation_ledger
-from .lifetime_stopper import RequestThread
 from .load_spec import ARRIVAL
 from .object_creator import SenderSettings
+from .timed_requests import RequestThread
 
 ALL = "all"
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
@@ -86,7 +86,7 @@ class ReleaseSpec:
         header = {"stage": params["stage"], "required": str(params["required"]), "arrival": releases.header}
         return cls(
             params["stage"],
-            required_number(str(params["required"]), count),
+            required_ready_count(str(params["required"]), count),
             params["timeout"],
             params["abort"],
             tuple(_release_batches(releases)),
@@ -94,7 +94,7 @@ class ReleaseSpec:
         )
 
 
-def check_release(params: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
+def check_release_is_possible(params: Mapping[str, Any], count: int, seed: int | None, names: Sequence[str]) -> None:
     """Raise InputError for a release that cannot be. names: the stages of the workloads' own kind."""
     ReleaseSpec.from_params(params, count, seed)
     if params["stage"] not in names:
@@ -103,7 +103,7 @@ def check_release(params: Mapping[str, Any], count: int, seed: int | None, names
         )
 
 
-def required_number(text: str, count: int) -> int:
+def required_ready_count(text: str, count: int) -> int:
     """Return how many of ``count`` are required: all, a percentage (rounded up), or a number. Raises InputError."""
     asked = text.strip()
     percent = _PERCENT.fullmatch(asked)
@@ -151,7 +151,7 @@ _PAUSE = 0.5
 _NAMED = 5
 
 
-def lease_name(run: str, point: str) -> str:
+def release_lease_name(run: str, point: str) -> str:
     """Return the name of the Lease that the workloads of a point watch."""
     return workload_name(run, point, "release")
 
@@ -182,7 +182,7 @@ class WorkloadReleaser(RequestThread):
         self.lateness: list[float] = []
         self._ended: dict[int, str] = {}
         self._namespace = namespace
-        self._name = lease_name(settings.run, settings.point)
+        self._name = release_lease_name(settings.run, settings.point)
         self._deadline: float | None = None
 
     @property

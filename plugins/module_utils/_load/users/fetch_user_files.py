@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
 
 from ..plan.workload_templates import workload_name
 from ..remote import files_in_configmaps
-from ..send.workload_release_barrier import required_number
+from ..send.workload_release_barrier import required_ready_count
 from .user_files_through_s3 import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"
@@ -84,7 +84,7 @@ def fetch_reports_and_files_of_users(
     The ConfigMaps of fetched files are deleted. So are uploaded objects, unless a pod still runs, which may upload
     later. Raises InputError for a wrong ``required``, DataError for damaged files, AccessError, ApiError.
     """
-    required = required_number(spec.required, spec.count)
+    required = required_ready_count(spec.required, spec.count)
     listed = client.list(POD, spec.namespace, run_labels.workload_label_selector(spec.run, spec.point))[0]
     pods = {pod["metadata"]["name"]: pod for pod in listed}
     names = [workload_name(spec.run, spec.point, index) for index in range(spec.count)]

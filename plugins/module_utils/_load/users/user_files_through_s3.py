@@ -112,7 +112,7 @@ class UserUploads:
     @property
     def secret(self) -> str:
         """Name of the Secret with the URLs."""
-        return result_upload.url_secret(workload_name(self.run, self.point, 0).removesuffix("-0"))
+        return result_upload.url_secret_name(workload_name(self.run, self.point, 0).removesuffix("-0"))
 
     def prepare(self, client: Client) -> None:
         """Check the bucket, record the objects, and create the Secret with the URLs.

@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import (
     leave_out_damaged_run,
 )
@@ -205,7 +205,7 @@ def _write_csv(path: Path, rows: Iterable[Row]) -> None:
         out = csv.writer(stream, lineterminator="\n")
         out.writerow(COLUMNS)
         for row in rows:
-            out.writerow(csv_row(str(cell).lower() if isinstance(cell, bool) else cell for cell in row.values()))
+            out.writerow(escape_csv_row(str(cell).lower() if isinstance(cell, bool) else cell for cell in row.values()))
 
 
 def _pyarrow(target: Path) -> Any:

@@ -148,7 +148,11 @@ def _text_or_none(value: object) -> str | None:
 
 def _time_or_none(value: object) -> str | None:
     """Return a time of a file, which may be from elsewhere, as the server takes it; None for anything else."""
-    return formats.utc_text(value) if value is not None and formats.parse_timestamp(value) is not None else None
+    return (
+        formats.normalize_time_to_utc_text(value)
+        if value is not None and formats.parse_timestamp(value) is not None
+        else None
+    )
 
 
 def _value_and_bounds_document(kpi: Mapping[str, Any]) -> dict[str, Any]:

@@ -163,18 +163,18 @@ def list_pull_request_comments(api: HttpClient, target: GitHubTarget) -> Iterato
 
 def target_with_head_commit(api: HttpClient, target: GitHubTarget) -> GitHubTarget:
     """Return the target with the newest commit of its pull request as its revision."""
-    answer = pull_request(api, target)
+    answer = read_pull_request(api, target)
     with expect_documented_form(f"GitHub: pull request {target.pull_request}", answer):
         return replace(target, revision=str(answer["head"]["sha"]))
 
 
-def pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
+def read_pull_request(api: HttpClient, target: GitHubTarget) -> dict[str, Any]:
     """Return the pull request as the API describes it."""
     path = f"/repos/{target.repository}/pulls/{target.pull_request}"
     return require_json_object(f"GitHub: GET {path}", api.json("GET", path))
 
 
-def check_run(
+def write_check_run(
     api: HttpClient,
     target: GitHubTarget,
     run: str,

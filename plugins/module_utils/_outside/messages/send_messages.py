@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import markdown_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
@@ -45,7 +45,7 @@ class RunMessage:
 def run_started_message(run: Run, links: Mapping[str, str]) -> RunMessage:
     """Return the message of a run that has begun."""
     title = f"running: {_project_and_presets_title(run)}"
-    return RunMessage(title, _join_text_blocks([f"# {markdown_line(title)}", _links_section(run, links)]))
+    return RunMessage(title, _join_text_blocks([f"# {escape_markdown_line(title)}", _links_section(run, links)]))
 
 
 def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
@@ -64,7 +64,7 @@ def run_ended_message(run: Run, links: Mapping[str, str]) -> RunMessage:
         conclusion = "failure"
     held = [_format_held_resource(entry) for entry in run.record.get("held") or []]
     blocks = [
-        _read_run_summary(run) or f"# {markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
+        _read_run_summary(run) or f"# {escape_markdown_line(f'{result}: {_project_and_presets_title(run)}')}",
         _failures_section(failures),
         _held_resources_section(held),
     ]
@@ -96,7 +96,7 @@ def _failures_section(failures: Sequence[str]) -> str:
         [f"- {formats.format_count(len(failures) - FAILURES, 'further failure')}"] if len(failures) > FAILURES else []
     )
     return "\n".join(
-        ["## First failures", "", *(f"- {markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
+        ["## First failures", "", *(f"- {escape_markdown_line(failure)}" for failure in failures[:FAILURES]), *more]
     )
 
 
@@ -109,12 +109,12 @@ def _held_resources_section(held: Sequence[str]) -> str:
     if not held:
         return ""
     text = "The file GIVE_BACK in the run directory contains the command that gives it back."
-    return "\n".join(["## Still held", "", *(f"- {markdown_line(entry)}" for entry in held), "", text])
+    return "\n".join(["## Still held", "", *(f"- {escape_markdown_line(entry)}" for entry in held), "", text])
 
 
 def _links_section(run: Run, links: Mapping[str, str]) -> str:
     lines = [f"- run: {run.id}"] if not (run.top / "summary.md").is_file() else []
-    return "\n".join([*lines, *(f"- {markdown_line(name)}: {url}" for name, url in links.items() if url)])
+    return "\n".join([*lines, *(f"- {escape_markdown_line(name)}: {url}" for name, url in links.items() if url)])
 
 
 def _join_text_blocks(blocks: Sequence[str]) -> str:
@@ -209,7 +209,7 @@ def _send_to_github(delivery: MessageDelivery, key: str, message: RunMessage) ->
     if target.revision and target.check and state != ANSWERED:
         output = {"title": message.title, "summary": message.text}
         url = next((str(link) for link in delivery.given["links"].values() if link), "")
-        ids["check"] = github.check_run(api, target, key, output, message.conclusion, url, ids.get("check"))
+        ids["check"] = github.write_check_run(api, target, key, output, message.conclusion, url, ids.get("check"))
         yield f"check run {target.check}"
     if errors:
         raise errors[0]

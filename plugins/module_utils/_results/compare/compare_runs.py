@@ -54,7 +54,7 @@ def write_run_comparison(
     sides = [run_pairs.read_run_to_compare(Path(run_dir), loaded, notes) for run_dir in run_dirs]
     _check_label_patterns(sides, rules.past.rules)
     groups = judge_run_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
-    sides = [side for group in groups for side in group.sides] if groups else run_pairs.runs_of_each_side(sides[0])
+    sides = [side for group in groups for side in group.sides] if groups else run_pairs.split_run_into_sides(sides[0])
     read = judge_run_groups.settings_read_by_any(sides)
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def write_run_comparison(
     path = folder / "index.html"
     reports = [comparison_page.relative_path_to_report(side.run.top, path) for side in sides]
     content = comparison_page.comparison_template_variables(document, drawn, reports, pictures)
-    files.replace_text(path, write_report.render(Path(template), content))
+    files.replace_text(path, write_report.render_template(Path(template), content))
     notes += comparison_page.link_from_run_reports(
         [side.run.top for side in sides],
         path,
@@ -129,7 +129,7 @@ def _add_point_pairs(
     drawn: list[list[dict[str, Any]]] = []
     notes = document["notes"]
     for other in sides[before:]:
-        base = run_pairs.side_to_compare_with(sides, other)
+        base = run_pairs.baseline_of_side(sides, other)
         if base is None:
             continue
         pairs = run_pairs.pair_points_by_matrix_values(base.run.points, other.run.points)

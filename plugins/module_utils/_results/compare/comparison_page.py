@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 
 from ..judge import overall_verdict
 from ..kpi.point_data import NEEDED, SENT, PointData
-from ..report import figure_texts, page_content, plot_canvas, write_report
-from ..report.figure_texts import label_of_stage
+from ..report import kpi_text_filters, page_content, plot_canvas, write_report
+from ..report.kpi_text_filters import label_of_stage
 from ..report.plot_canvas import COLOURS, GREY, PlotDrawing, stage_title_in_plot, stages_to_plot
 from . import run_pairs
 
@@ -59,14 +59,16 @@ def _format_kpi_difference(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         **{
-            side: figure_texts.format_kpi_value(
+            side: kpi_text_filters.format_kpi_value(
                 {"value": row[side], "at_least": row.get(f"{side}_at_least"), "unit": row["unit"]}
             )
             for side in ("before", "after")
         },
         "difference": signed,
         "percent": percent,
-        "confidence": figure_texts.format_confidence_interval({"confidence": row["confidence"], "unit": row["unit"]}),
+        "confidence": kpi_text_filters.format_confidence_interval(
+            {"confidence": row["confidence"], "unit": row["unit"]}
+        ),
         "rows": " / ".join(f"{n:,} of {of:,}" for n, of in zip(row["n"], row["of"], strict=True)),
         "note": row.get("note", ""),
     }
@@ -117,7 +119,7 @@ def _verdict_section_variables(
             "title": kpi["title"] + (f", point {kpi['point']}" if several else ""),
             "before": formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
             "after": overall_verdict.judged_value_text(kpi),
-            "change": overall_verdict.change_text(kpi),
+            "change": overall_verdict.kpi_change_text(kpi),
             "runs": f"{kpi['old']['n']} / {kpi['new']['n']}",
         }
         for kpi in document["kpis"]
@@ -200,7 +202,7 @@ def _stage_contribution_row(share: Mapping[str, Any], name: str) -> dict[str, An
         "before": formats.format_duration(share["before"]),
         "after": formats.format_duration(share["after"]),
         "difference": signed,
-        "confidence": figure_texts.format_confidence_interval({"confidence": share["confidence"], "unit": "s"}),
+        "confidence": kpi_text_filters.format_confidence_interval({"confidence": share["confidence"], "unit": "s"}),
         "simulated": share["simulated"],
     }
 
@@ -359,7 +361,7 @@ def _link_from_run_report(folder: Path, target: Path, title: str, made: str, fra
     before, begin, rest = whole.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if begin and end:
-        links = write_report.render(fragment, {"comparisons": entries}).strip()
+        links = write_report.render_template(fragment, {"comparisons": entries}).strip()
         files.replace_text(folder / "index.html", f"{before}{links}{after}")
 
 

@@ -26,7 +26,7 @@ from ..judge.write_verdict import write_verdict
 from ..kpi import censored_quantiles, write_kpis
 from ..kpi.point_data import KpiValue
 from ..kpi.read_point_data import read_point_data
-from ..report.figure_texts import label_of_stage
+from ..report.kpi_text_filters import label_of_stage
 from ..statistics.setting_effects import SEED
 from ..timeline.write_timeline import write_timeline
 
@@ -75,7 +75,7 @@ def read_run_to_compare(top: Path, loaded: Sequence[Mapping[str, Any]], notes: l
     return side
 
 
-def runs_of_each_side(side: RunSide) -> list[RunSide]:
+def split_run_into_sides(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
         raise InputError(
@@ -89,7 +89,7 @@ def runs_of_each_side(side: RunSide) -> list[RunSide]:
     return sides
 
 
-def side_to_compare_with(sides: Sequence[RunSide], other: RunSide) -> RunSide | None:
+def baseline_of_side(sides: Sequence[RunSide], other: RunSide) -> RunSide | None:
     """Return the side with which another one is compared: the first run, or a point of the same run.
 
     A point is compared with that of its seed which has the other settings of the first point, because another seed is

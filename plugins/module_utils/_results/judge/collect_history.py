@@ -185,7 +185,7 @@ class RunHistory:
             (*self.values(of, name, unit, new=True), *_own_values(run, own, name)),
             judged,
             repeated,
-            comparable_points.difference_text(old_points, labels, self.rules),
+            comparable_points.label_difference_text(old_points, labels, self.rules),
             versions_in_past_run(labels),
         )
 
@@ -215,7 +215,7 @@ def collect_past_runs(
     read = ReadSettings.of(run)
     own = _own_labels(run, read)
     defaults = {point.of: _unset_setting_defaults(run, point) for point in run.points if point.of in own}
-    started = formats.utc_text(run.record.get("started"))
+    started = formats.normalize_time_to_utc_text(run.record.get("started"))
     matched: dict[str, dict[str, list[ComparablePoint]]] = {}
     left: dict[str, LeftOut] = {}
     explained: dict[str, PastRun] = {}

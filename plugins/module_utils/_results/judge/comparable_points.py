@@ -133,7 +133,7 @@ def _with_former_values(labels: FlatLabels, names: Collection[str]) -> FlatLabel
 
 
 def _setting_of_label(name: str) -> str:
-    return display_name(name).partition(".")[0]
+    return label_display_name(name).partition(".")[0]
 
 
 def _reason_not_comparable(other: Sequence[str], past: PastRun) -> str:
@@ -142,7 +142,7 @@ def _reason_not_comparable(other: Sequence[str], past: PastRun) -> str:
     if SIMULATED in other:
         simulated = any(point.labels.get(SIMULATED) for point in past.points)
         return "simulated" if simulated else "not simulated"
-    names = formats.format_list([display_name(name) for name in other], _NAMED)
+    names = formats.format_list([label_display_name(name) for name in other], _NAMED)
     return f"other {names}" if other else "no comparable point"
 
 
@@ -152,7 +152,7 @@ def differing_label_names(ours: FlatLabels, theirs: FlatLabels) -> list[str]:
     return sorted(names, key=lambda name: (name.startswith(SETTINGS), name))
 
 
-def display_name(name: str) -> str:
+def label_display_name(name: str) -> str:
     """Return the name of a label as a user writes it."""
     return name.removeprefix(SETTINGS)
 
@@ -185,7 +185,7 @@ def _is_compared(name: str, rules: LabelRules) -> bool:
 @functools.lru_cache(maxsize=100_000)
 def matches_any_pattern(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a pattern matches the name of a label."""
-    names = {name, display_name(name)}
+    names = {name, label_display_name(name)}
     return any(fnmatchcase(name, end) for pattern in patterns for end in (pattern, f"{pattern}.*") for name in names)
 
 
@@ -195,7 +195,7 @@ def unmatched_label_patterns(patterns: Iterable[str], known: Iterable[str]) -> l
     return [pattern for pattern in patterns if not any(matches_any_pattern(name, (pattern,)) for name in names)]
 
 
-def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules) -> str:
+def label_difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules) -> str:
     """Return what distinguishes the old points from the run, such as "4.19.3"; empty if nothing does."""
     of_points = (own, *(point.labels for point in old))
     names = sorted({name for labels in of_points for name in labels if label_marks_old_group(name, rules)})
@@ -203,6 +203,6 @@ def difference_text(old: Sequence[PastPoint], own: FlatLabels, rules: LabelRules
     single = len(names) == 1 and names[0].startswith("ran.")
     texts = []
     for point in old:
-        values = [(display_name(name), point.labels.get(name, "none")) for name in names]
+        values = [(label_display_name(name), point.labels.get(name, "none")) for name in names]
         texts.append(", ".join(str(value) if single else f"{name} {value}" for name, value in values[:_NAMED]))
     return formats.format_list(dict.fromkeys(text for text in texts if text), 2)

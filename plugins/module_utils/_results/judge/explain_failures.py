@@ -20,11 +20,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.run_schemas import FAULT, FINDING, PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import mask_assignments
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import visible_text
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import run_checks
-from .failure_texts import ERRORS, MOST_LETTERS, RunText, texts_to_search_for_causes
+from .failure_evidence_texts import ERRORS, MOST_LETTERS, RunText, texts_to_search_for_causes
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.
@@ -255,12 +255,12 @@ def _evidence(text: RunText, line: int, words: Sequence[str] = ()) -> Document:
     the first of the words.
     """
     own = text.text.split("\n")[line] if "\n" in text.text else text.text
-    plain = " ".join(visible_text(_NO_SECRETS.masked(mask_assignments(own[:MOST_LETTERS]))).split())
+    plain = " ".join(escape_control_characters(_NO_SECRETS.masked(mask_assignments(own[:MOST_LETTERS]))).split())
     place = max(plain.lower().find(words[0]), 0) if words else 0
     if place > LINE // 2:
         plain = f"…{plain[place - LINE // 4 :]}"
     shown = plain if len(plain) <= LINE else f"{plain[: LINE - 1]}…"
-    about = {"about": " ".join(visible_text(text.about).split())[:LINE]} if text.about else {}
+    about = {"about": " ".join(escape_control_characters(text.about).split())[:LINE]} if text.about else {}
     return {"file": text.file, "line": text.line + line, "text": shown, **about}
 
 

@@ -69,7 +69,7 @@ def _figure_line_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
         return {"n": n, "of": of, "value": total, "text": text, "detail": several.strip()}
     noted = next((row for row in rows if row["note"]), None)
     note = noted["note"] if noted else ""
-    bound = lower_bound({**noted, "unit": unit}) if noted else ""
+    bound = kpi_lower_bound_text({**noted, "unit": unit}) if noted else ""
     detail = f"{n:,} of {of:,}{several}"
     if not known:
         remark = note.removeprefix(f"≥ {bound}: ") if bound else note
@@ -108,7 +108,7 @@ def _figure_text(kpi: Kpi) -> str:
     return f"≤ {bound}" if bound else formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
-def lower_bound(kpi: Kpi) -> str:
+def kpi_lower_bound_text(kpi: Kpi) -> str:
     """Return the lower bound of a figure without a value, as text; empty if there is none."""
     bound = kpi.get("at_least")
     return "" if kpi["value"] is not None or bound is None else formats.format_with_unit(bound, kpi["unit"])
@@ -155,7 +155,7 @@ def _kpi_value_text(kpi: Kpi) -> str:
         return f"at most {most}"
     if kpi["value"] is not None:
         return formats.format_with_unit(kpi["value"], kpi["unit"])
-    bound = lower_bound(kpi)
+    bound = kpi_lower_bound_text(kpi)
     return f"at least {bound}" if bound else ""
 
 
@@ -167,7 +167,7 @@ def _single_point_answer(kpi: Kpi) -> str:
     bound_text = bound_text or texts.get("bound")
     if kpi["value"] is None and bound_text:
         counts = str(bound_text).replace("{n}", f"{kpi['n']:,}").replace("{of}", f"{kpi['of']:,}")
-        return counts.replace("{value}", lower_bound(kpi))
+        return counts.replace("{value}", kpi_lower_bound_text(kpi))
     counted = "steps" if stepped else kpi.get("labels", {}).get("rows", "workloads")
     rest = f" ({kpi['n']:,} of {kpi['of']:,} {counted})" if kpi["n"] < kpi["of"] and not single else ""
     return str(text or texts["text"]).replace("{value}", _kpi_value_text(kpi)) + rest

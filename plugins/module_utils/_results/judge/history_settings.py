@@ -203,7 +203,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def request_from_params(params: Mapping[str, Any]) -> HistoryRequest:
+def history_request_from_params(params: Mapping[str, Any]) -> HistoryRequest:
     """Return what the options of a module ask for. An unusable address is reported when it is read."""
     authority = params["ca_file"] or ""
     server = params["history_s3"] or {}
@@ -228,7 +228,7 @@ def request_from_params(params: Mapping[str, Any]) -> HistoryRequest:
     return HistoryRequest(tuple(params["history"]), params["history_runs"], rules, location, opensearch, why)
 
 
-def settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
+def comparison_settings_from_params(params: Mapping[str, Any]) -> HistorySettings:
     """Return how KPIs are compared, from settings of role results without the prefix ``results_``; others are ignored.
 
     Raises InputError for a value out of range.
@@ -326,7 +326,7 @@ def check_label_patterns(
     known = [*flatten_labels({"settings": settings}), *_label_names()]
     for pattern in comparable_points.unmatched_label_patterns(patterns, known):
         if not any(f"{pattern}.".startswith(f"{free}.") for free in _FREE):
-            near = suggest_similar_name(pattern, [comparable_points.display_name(name) for name in known])
+            near = suggest_similar_name(pattern, [comparable_points.label_display_name(name) for name in known])
             raise InputError(f"{setting}: '{pattern}' matches no label of {what}{near}")
 
 

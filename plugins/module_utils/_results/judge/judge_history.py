@@ -180,7 +180,7 @@ def _acknowledged(
             [again], [beside], time_dependence.INDEPENDENT, settings, [True]
         )
         if readings_from_p_values.classify_figures_of_suite([step.evidence], settings.level)[0].result == REGRESSION:
-            why = f"worse than the {known.text()}: {difference_text(again, step)}"
+            why = f"worse than the {known.text()}: {kpi_difference_text(again, step)}"
             return replace(reading, result=REGRESSION, why=why)
     if reading.result != REGRESSION:
         return reading
@@ -214,7 +214,7 @@ def _not_judged(series: KpiSeries, finding: HistoryFinding) -> HistoryReading:
     past = _count_past_values(series)
     if not _is_judged(series):
         known = isfinite(finding.evidence.difference)
-        why = difference_text(series, finding) if known else _not_enough(finding, past)
+        why = kpi_difference_text(series, finding) if known else _not_enough(finding, past)
         return HistoryReading(series, NOT_JUDGED, why, finding, _directional_p_value(finding))
     if past and not finding.compared.n_new:
         why = f"not measured in this run; the history has it in {formats.format_count(past, 'run')}"
@@ -254,7 +254,7 @@ def _known_share(value: float) -> float | None:
     return value if abs(value) < LARGEST_SHARE else None
 
 
-def difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
+def kpi_difference_text(series: KpiSeries, finding: HistoryFinding) -> str:
     """Return the difference with its interval: "12 % slower than 18 runs of 4.19.3 (8 to 16 %)"."""
     evidence = finding.evidence
     than = formats.format_count(finding.compared.n_old, "run") + (f" of {series.baseline}" if series.baseline else "")
@@ -298,7 +298,7 @@ def sentence_for_decided_kpi(
     series: KpiSeries, finding: HistoryFinding, result: str, p_corrected: float, settings: HistorySettings, count: int
 ) -> str:
     """Return the sentence for a pass, a regression or an improvement. count: KPIs that were judged together."""
-    text = difference_text(series, finding)
+    text = kpi_difference_text(series, finding)
     if result not in (REGRESSION, IMPROVEMENT):
         return text
     p = "p < 0.0001" if p_corrected < 1e-4 else f"p {p_corrected:.1g}"
@@ -317,7 +317,7 @@ def sentence_for_inconclusive_kpi(series: KpiSeries, finding: HistoryFinding, fu
         more = "further runs narrow the interval"
     else:
         more = f"about {formats.format_count(further, 'more run')} would find {least}"
-    return f"inconclusive: {difference_text(series, finding)}; {more}"
+    return f"inconclusive: {kpi_difference_text(series, finding)}; {more}"
 
 
 def _not_enough(finding: HistoryFinding, past: int) -> str:

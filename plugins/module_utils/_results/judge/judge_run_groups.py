@@ -153,7 +153,7 @@ def _differing_labels(first: RunSide, other: RunSide, rules: LabelRules, read: R
         for side in (first, other)
     )
     texts = [
-        f"{comparable_points.display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
+        f"{comparable_points.label_display_name(name)} {theirs.get(name, 'none')} instead of {ours.get(name, 'none')}"
         for name in comparable_points.differing_label_names(ours, theirs)
     ]
     return formats.format_list(texts, _NAMED)

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     VERDICTS,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import markdown_line
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_markdown_line
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from ..statistics.readings_from_p_values import (
@@ -105,7 +105,7 @@ def _verdict_of_kpi(kpi: Mapping[str, Any]) -> str:
     return gravest_reading([kpi["reading"], (kpi.get("limit") or {}).get("result", PASS)])
 
 
-def first_reason(verdict: Mapping[str, Any]) -> str:
+def verdict_with_first_reason(verdict: Mapping[str, Any]) -> str:
     """Return the verdict and its first reason as one line."""
     why = reasons_of_verdict(verdict)
     more = f" ({formats.format_count(len(why) - 1, 'further reason')})" if len(why) > 1 else ""
@@ -169,18 +169,18 @@ def render_summary_markdown(run: Run, verdict: Mapping[str, Any], findings: Sequ
     findings: known causes of what went wrong, as in schema findings/1.
     """
     name = f"{run.record.get('project') or 'run'} {'+'.join(run.record.get('presets') or [])}".strip()
-    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {markdown_line(name)}"]
+    blocks = [f"# {verdict.get('verdict') or 'no verdict'}: {escape_markdown_line(name)}"]
     why = reasons_of_run(run, verdict)
     bullets = [_reasons_as_bullet_list(why)] if why else []
-    answer = [markdown_line(sentence) for sentence in verdict.get("answer") or []]
+    answer = [escape_markdown_line(sentence) for sentence in verdict.get("answer") or []]
     rows = list(_kpi_table_lines(verdict))
     table = ["\n".join(rows)] if rows else []
     worse = verdict.get("verdict") == REGRESSION
     blocks += [*bullets, *answer, *table] if worse else [*answer, *table, *bullets]
     blocks += _findings_as_bullet_list(findings)
-    blocks += [f"Warning: {markdown_line(warning)}" for warning in verdict.get("warnings") or []]
+    blocks += [f"Warning: {escape_markdown_line(warning)}" for warning in verdict.get("warnings") or []]
     if verdict.get("history"):
-        blocks.append(markdown_line(sentence_on_history(verdict)))
+        blocks.append(escape_markdown_line(sentence_on_history(verdict)))
     return "\n\n".join([*blocks, _run_links_as_list(run)]) + "\n"
 
 
@@ -188,7 +188,8 @@ def _findings_as_bullet_list(findings: Sequence[Mapping[str, Any]]) -> list[str]
     if not findings:
         return []
     lines = [
-        f"- {markdown_line(format_finding_as_line(finding), 500)}\n  {markdown_line(finding['remedy'], 500)}"
+        f"- {escape_markdown_line(format_finding_as_line(finding), 500)}\n"
+        f"  {escape_markdown_line(finding['remedy'], 500)}"
         for finding in findings[:FINDINGS]
     ]
     more = len(findings) - FINDINGS
@@ -209,7 +210,7 @@ def _reasons_as_bullet_list(why: list[str]) -> str:
     more = (
         [f"{formats.format_count(len(why) - REASONS, 'further reason')} in verdict.json"] if len(why) > REASONS else []
     )
-    return "\n".join(f"- {markdown_line(reason)}" for reason in [*why[:REASONS], *more])
+    return "\n".join(f"- {escape_markdown_line(reason)}" for reason in [*why[:REASONS], *more])
 
 
 def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
@@ -227,10 +228,10 @@ def _kpi_table_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
             kpi["title"] + (" (simulated)" if kpi["simulated"] else ""),
             judged_value_text(kpi),
             formats.format_with_unit((kpi.get("old") or {}).get("value"), kpi["unit"]),
-            change_text(kpi),
+            kpi_change_text(kpi),
             _format_kpi_reading(kpi),
         ]
-        yield "| " + " | ".join(markdown_line(cell) for cell in cells) + " |"
+        yield "| " + " | ".join(escape_markdown_line(cell) for cell in cells) + " |"
 
 
 def judged_value_text(kpi: Mapping[str, Any]) -> str:
@@ -240,7 +241,7 @@ def judged_value_text(kpi: Mapping[str, Any]) -> str:
     return formats.format_with_unit(kpi["value"], kpi["unit"])
 
 
-def change_text(kpi: Mapping[str, Any]) -> str:
+def kpi_change_text(kpi: Mapping[str, Any]) -> str:
     """Return the change of a judged KPI with its interval: +12 % (8 to 16 %); "–" if unknown.
 
     With several new runs it is that of their mean, which is stated: the value in the same row is that of one run. If of
@@ -278,4 +279,4 @@ def _run_links_as_list(run: Run) -> str:
     links = [f"run: {run.id}", f"directory: {run.top}"]
     links += ["report: report/index.html"] if (run.top / "report" / "index.html").exists() else []
     links += [f"{export['target']}: {export['address']}" for export in run.record.get("exported") or []]
-    return "\n".join(f"- {markdown_line(link)}" for link in links)
+    return "\n".join(f"- {escape_markdown_line(link)}" for link in links)

@@ -69,7 +69,7 @@ def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Itera
         with leave_out_damaged_run(notes, top / RECORD):
             record = read_record_of_past_run(top)
             if record.get("project") == project:
-                runs.append((formats.utc_text(record.get("started")), str(top), record))
+                runs.append((formats.normalize_time_to_utc_text(record.get("started")), str(top), record))
     for _started, top_name, record in sorted(runs, key=lambda run: run[:2], reverse=True):
         past = None
         with leave_out_damaged_run(notes, top_name):
@@ -125,7 +125,7 @@ def read_past_run(top: Path, record: Mapping[str, Any], source: str, notes: list
         raise DataError(
             f"{top / RECORD}: started is no time, so the run has no place in the history: {record['started']}"
         )
-    started = formats.utc_text(record.get("started"))
+    started = formats.normalize_time_to_utc_text(record.get("started"))
     folders = sorted(path for path in (top / "points").glob("[0-9]*") if (path / "kpis.json").is_file())
     points = []
     for folder in folders:
@@ -143,7 +143,7 @@ def read_past_run(top: Path, record: Mapping[str, Any], source: str, notes: list
 
 
 def _does_run_repeat_points(top: Path) -> bool:
-    return bool(run_reader.last_schedule_keyword(read_json_lines(top / SCHEDULE, []), "repeat"))
+    return bool(run_reader.keyword_of_last_session(read_json_lines(top / SCHEDULE, []), "repeat"))
 
 
 def _read_run_verdict(top: Path, notes: list[str]) -> str:
@@ -170,7 +170,7 @@ def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
     labels = document.get("labels") if version > 1 else _old_labels(top, folder.name)
     if not isinstance(labels, dict):
         raise DataError(f"{path}: its labels are not a mapping")
-    at = formats.utc_text(record.get("started") or started)
+    at = formats.normalize_time_to_utc_text(record.get("started") or started)
     return PastPoint(folder.name, at, flatten_labels(labels), kpis_by_name(document.get("kpis"), path))
 
 
@@ -317,7 +317,7 @@ def _indexed_runs(client: OpenSearchClient, batch: Sequence[Document], notes: li
                 continue
             with leave_out_damaged_run(notes, f"{where}, run {run}"):
                 own.append(_indexed_point(point, figures.get(str(point.get("uuid")), []), f"{where}, run {run}"))
-        at, verdict = formats.utc_text(document.get("@timestamp")), str(document.get("verdict") or "")
+        at, verdict = formats.normalize_time_to_utc_text(document.get("@timestamp")), str(document.get("verdict") or "")
         yield PastRun(
             run,
             at,

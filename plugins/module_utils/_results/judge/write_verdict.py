@@ -184,7 +184,7 @@ def write_verdict(
         "path": str(path),
         "reasons": [reason for reason in why if reason],
         "warnings": warnings,
-        "summary": overall_verdict.first_reason(verdict),
+        "summary": overall_verdict.verdict_with_first_reason(verdict),
     }
 
 

@@ -341,7 +341,7 @@ def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> 
     lives = data.extras.lives() if data.extras.lives else None
     if failures is None or lives is None or not failures.workers_away:
         return KpiValue(None, 0, 0, note="no worker cluster was away", inapplicable=True)
-    moves = find_moves(failures.workers_away, lives.conditions)
+    moves = find_evictions_after_worker_loss(failures.workers_away, lives.conditions)
     if not moves:
         return KpiValue(
             None, 0, 0, note="Kueue took no workload away from a lost worker cluster", writers=("controller",)
@@ -356,7 +356,7 @@ def moved(data: PointData, stage: str = "dispatched", quantile: Any = "p50") -> 
     return KpiValue.of_estimate(estimate, labels={"quantile": str(quantile)}, writers=("controller",))
 
 
-def find_moves(
+def find_evictions_after_worker_loss(
     losses: Sequence[Span], conditions: dict[str, list[tuple[int, Span]]]
 ) -> list[tuple[Span, dict[str, Span]]]:
     """Return for the first eviction of each workload after each loss of a worker that loss, and the stages after it.

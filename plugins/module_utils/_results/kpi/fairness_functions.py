@@ -23,8 +23,8 @@ from .scheduler_functions import (
     WorkloadGangs,
     duration_of_load,
     gang_wait_times,
-    needed_bottleneck,
-    needed_gangs,
+    require_bottleneck_resource,
+    require_gangs,
     simulated_kpi_arguments,
 )
 
@@ -84,8 +84,8 @@ def _share_of_quota(gangs: WorkloadGangs, queue: str) -> float:
 
 def shares_of_queue(data: PointData, queue: str) -> QueueShares:
     """Return the shares of a queue over time, computed once. Raises NoFigure if the plan does not describe them."""
-    gangs = needed_gangs(data)
-    needed_bottleneck(data, gangs)
+    gangs = require_gangs(data)
+    require_bottleneck_resource(data, gangs)
     known: QueueShares | None = gangs.queue_shares.get(queue)
     if known is None:
         known = gangs.queue_shares[queue] = _shares_of_queue(data, gangs, queue)
@@ -127,7 +127,7 @@ def _ends_of_work(gangs: WorkloadGangs, row: int) -> list[float]:
 def share_held(data: PointData, queue: str) -> KpiValue:
     """Dominant share of a queue in percent, mean over the time of the load in which it had workloads."""
     shares = shares_of_queue(data, queue)
-    rows = needed_gangs(data).queue.count(queue)
+    rows = require_gangs(data).queue.count(queue)
     steps = shares.spans(duration_of_load(data))
     spans = [(seconds, held) for seconds, held, waiting in steps if held + waiting > ROUNDING]
     length = sum(seconds for seconds, _held in spans)
@@ -146,7 +146,7 @@ def share_withheld(data: PointData, queue: str) -> KpiValue:
     Over the time of the load: the area between entitlement and held share, but no more than what waited.
     """
     shares = shares_of_queue(data, queue)
-    rows = needed_gangs(data).queue.count(queue)
+    rows = require_gangs(data).queue.count(queue)
     length = duration_of_load(data)
     labels = {"queue": queue, "entitlement": round(100 * shares.entitlement, 1)}
     if not length or not shares.entitlement:
@@ -168,8 +168,8 @@ def work_lost(data: PointData, queue: str = "", per: str = "seconds") -> KpiValu
     """
     if per not in ("seconds", "held"):
         raise formats.unknown_value_error("per", per, ("seconds", "held"))
-    gangs = needed_gangs(data)
-    name = needed_bottleneck(data, gangs)
+    gangs = require_gangs(data)
+    name = require_bottleneck_resource(data, gangs)
     lost = whole = 0.0
     rows = [row for row, one in enumerate(gangs.queue) if queue in ("", one)]
     for row in rows:
@@ -207,8 +207,8 @@ def fairness(data: PointData, resource: str = "") -> KpiValue:
 
     Over the time in which every queue had workloads. resource: by default the one with the largest requested share.
     """
-    gangs = needed_gangs(data)
-    name = resource or needed_bottleneck(data, gangs)
+    gangs = require_gangs(data)
+    name = resource or require_bottleneck_resource(data, gangs)
     window = _time_all_queues_busy(data, gangs)
     if window is None:
         return KpiValue(None, 0, data.of, note="at no time did two queues have workloads")
@@ -250,7 +250,7 @@ def starving(data: PointData, factor: float = STARVING, least: float = STARVING_
 
     For a workload that never ran as a whole, the wait is its whole observed time.
     """
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     np = data.np
     sample = gang_wait_times(data, gangs, np.ones(data.of, dtype=bool))
     waits = np.where(np.isnan(sample.rows), sample.waited, sample.rows)

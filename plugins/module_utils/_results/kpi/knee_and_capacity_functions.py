@@ -158,7 +158,7 @@ def knee(
 ROUNDING = 1e-9
 
 
-def falling_fit(shares: Sequence[float], weights: Sequence[float]) -> list[float]:
+def fit_non_increasing_shares(shares: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the weighted least-squares fit of shares that never rises: pool adjacent violators (Ayer et al., 1955)."""
     blocks: list[list[float]] = []  # sum, weight, steps
     for share, weight in zip(shares, weights, strict=True):
@@ -169,7 +169,9 @@ def falling_fit(shares: Sequence[float], weights: Sequence[float]) -> list[float
     return [total / max(weight, 1e-9) for total, weight, steps in blocks for _step in range(int(steps))]
 
 
-def crossing(rates: Sequence[float], shares: Sequence[float], share: float) -> tuple[float, float, float]:
+def rate_where_share_is_crossed(
+    rates: Sequence[float], shares: Sequence[float], share: float
+) -> tuple[float, float, float]:
     """Return the rate at which falling ``shares`` cross ``share``, and the rates of the steps around it.
 
     Below the first step the rate is 0 to that; beyond the last one it is infinite.
@@ -211,8 +213,10 @@ def slo_capacity(data: PointData) -> KpiValue:
     def fitted(weights: Any) -> tuple[float, float, float]:
         counted = [(rate, float(weights[rows].sum()), float(weights[rows][kept[rows]].sum())) for rate, rows in steps]
         there = [step for step in counted if step[1]]  # a bootstrap sample may have no request of a step
-        fit = falling_fit([hits / count for _rate, count, hits in there], [count for _rate, count, _hits in there])
-        return crossing([rate for rate, _count, _hits in there], fit, share)
+        fit = fit_non_increasing_shares(
+            [hits / count for _rate, count, hits in there], [count for _rate, count, _hits in there]
+        )
+        return rate_where_share_is_crossed([rate for rate, _count, _hits in there], fit, share)
 
     value, low, high = fitted(np.ones(data.of))
     if not np.isfinite(value):

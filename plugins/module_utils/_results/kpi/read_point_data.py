@@ -114,14 +114,14 @@ def _request_figures_reader(point: Point, table: TimelineTable) -> Callable[[], 
     return functools.cache(functools.partial(read_request_figures, point.folder, tuple(table.index)))
 
 
-def data_of_some_workloads(extras: PointExtras, part: TimelineTable) -> PointExtras:
+def extras_of_selected_workloads(extras: PointExtras, part: TimelineTable) -> PointExtras:
     """Return what concerns the workloads of a table, some of a point."""
     rows = set(part.index)
     return replace(extras, training=[row for row in extras.training if row.get("index") in rows])
 
 
 def _extras_with_pod_lifetimes(run: Run, point: Point, extras: PointExtras, part: TimelineTable) -> PointExtras:
-    return replace(data_of_some_workloads(extras, part), lives=_pod_lifetimes_reader(run, point, set(part.index)))
+    return replace(extras_of_selected_workloads(extras, part), lives=_pod_lifetimes_reader(run, point, set(part.index)))
 
 
 def _pod_lifetimes_reader(run: Run, point: Point, chosen: set[int] | None) -> Callable[[], Any]:

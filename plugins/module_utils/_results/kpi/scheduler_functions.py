@@ -153,13 +153,13 @@ def gangs_of_point(data: PointData) -> WorkloadGangs | None:
     return data.gangs if data.gangs and data.gangs.known else None
 
 
-def queue_names_of_workloads(data: PointData) -> list[str]:
+def distinct_queue_names(data: PointData) -> list[str]:
     """Return the queues that workloads name, sorted."""
     gangs = gangs_of_point(data)
     return sorted(set(gangs.queue)) if gangs else []
 
 
-def priority_names_of_workloads(data: PointData) -> list[str]:
+def distinct_priority_names(data: PointData) -> list[str]:
     """Return the priorities that workloads name, sorted."""
     gangs = gangs_of_point(data)
     return sorted(set(gangs.priority)) if gangs else []
@@ -169,7 +169,7 @@ def unknown_kpi_value(data: PointData) -> KpiValue:
     return KpiValue(None, 0, data.of, note=UNKNOWN, inapplicable=True)
 
 
-def needed_gangs(data: PointData) -> WorkloadGangs:
+def require_gangs(data: PointData) -> WorkloadGangs:
     """Return the gangs of a point. Raises NoFigure if the plan does not describe them."""
     gangs = gangs_of_point(data)
     if gangs is None:
@@ -177,7 +177,7 @@ def needed_gangs(data: PointData) -> WorkloadGangs:
     return gangs
 
 
-def needed_bottleneck(data: PointData, gangs: WorkloadGangs) -> str:
+def require_bottleneck_resource(data: PointData, gangs: WorkloadGangs) -> str:
     """Return the resource with the largest requested share. Raises NoFigure if no capacity is stated for any.
 
     The point could have the figure, with another capacity, so the figure is not inapplicable.
@@ -202,7 +202,7 @@ def waiting(data: PointData, quantile: Any, queue: str = "", priority: str = "")
 
     Over all planned workloads, or those of ``queue`` and ``priority`` if given. Kaplan-Meier (censored_quantiles.py).
     """
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     np = data.np
     chosen = np.array(
         [
@@ -242,7 +242,7 @@ def ideal_makespan(data: PointData) -> KpiValue:
 
     Computed from the measured run times, as the maximum over resources of least_makespan().
     """
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     value, n = _ideal_makespan_of_point(data, gangs)
     note = "" if n == data.of else f"{data.of - n:,} of {data.of:,} did not succeed and are left out"
     return KpiValue(value, n, data.of, note=note, **simulated_kpi_arguments(data))
@@ -266,7 +266,7 @@ def _ideal_makespan_of_point(data: PointData, gangs: WorkloadGangs) -> tuple[flo
 @kpi_function
 def efficiency(data: PointData) -> KpiValue:
     """Efficiency: the lower bound of the makespan (ideal_makespan) over the measured one, in percent."""
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     ideal, n = _ideal_makespan_of_point(data, gangs)
     first, last = data.stage_bounds(ENDED)
     if ideal is None or n < data.of or data.np.isnan(last).any():
@@ -287,8 +287,8 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     """
     if part not in PARTS:
         raise formats.unknown_value_error("part", part, PARTS)
-    gangs = needed_gangs(data)
-    name = resource or needed_bottleneck(data, gangs)
+    gangs = require_gangs(data)
+    name = resource or require_bottleneck_resource(data, gangs)
     capacity = gangs.capacity.get(name)
     if not capacity:
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
@@ -324,7 +324,7 @@ def gang_gap(data: PointData, quantile: Any) -> KpiValue:
 
     Over the planned workloads of more than one pod. In that time the first pod holds its node and waits.
     """
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     gaps = []
     for row in rows:
@@ -357,7 +357,7 @@ def preemptions(data: PointData, what: str = "preempted") -> KpiValue:
     known = ("preempted", "evicted", "lost")
     if what not in known:
         raise formats.unknown_value_error("what", what, known)
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     lives: PodLifetimes | None = data.extras.lives() if data.extras.lives else None
     if lives is None:
         return unknown_kpi_value(data)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_csv_row
 
 FILE = "metrics.jsonl"
 #: Folder of a point with one CSV file per query.
@@ -120,9 +120,9 @@ def write_metric_csv(path: Path, metric: CapturedMetric) -> str:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream, lineterminator="\n")
-        out.writerow(csv_row(["epoch", "since_start_s", *labels, metric.name]))
+        out.writerow(escape_csv_row(["epoch", "since_start_s", *labels, metric.name]))
         for each in metric.series:
-            named = csv_row(each.labels.get(name, "") for name in labels)
+            named = escape_csv_row(each.labels.get(name, "") for name in labels)
             for moment, value in zip(each.moments, each.values, strict=True):
                 out.writerow([f"{moment:.3f}", f"{moment - metric.begin:.3f}", *named, "" if value is None else value])
     os.replace(temporary, path)

@@ -20,7 +20,7 @@ from ..judge import headline
 from ..kpi import read_point_data
 from ..kpi.point_data import PointData
 from . import matrix_plots, plot_canvas, setting_effect_plots
-from .failure_plots import draw_failed_ranks, draw_gpu_seconds
+from .failure_plots import draw_failed_ranks, draw_use_of_gpu_seconds
 from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
@@ -42,7 +42,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "requests": lambda data, label, gpus: draw_example_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
     "ranks": lambda data, label, gpus: draw_failed_ranks(data, label),
-    "gpu_seconds": lambda data, label, gpus: draw_gpu_seconds(data, label),
+    "gpu_seconds": lambda data, label, gpus: draw_use_of_gpu_seconds(data, label),
     "counts": lambda data, label, gpus: draw_workload_counts(data, label),
     "raster": lambda data, label, gpus: draw_workload_stage_raster(data, label),
     "waterfall": lambda data, label, gpus: draw_point_latency_waterfall(data, label),
@@ -115,7 +115,7 @@ def draw_plots_of_points(
         extras = read_point_data.extras_for_plots(run, point, table, notes)
         for suffix, part in _real_and_simulated_tables(table):
             _DRAWN_FROM[number + suffix] = PointData(
-                part, read_point_data.data_of_some_workloads(extras, part), resample=BANDS
+                part, read_point_data.extras_of_selected_workloads(extras, part), resample=BANDS
             )
             nodes = f"on {suffix[1:]} nodes" if suffix else ""
             label = ", ".join(part for part in (labels.get(number, ""), nodes) if part)
@@ -185,7 +185,7 @@ def draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path,
     drawn = _unless_broken("plots across points", points, notes)
 
     def effects() -> list[PlotFile]:
-        trainings = setting_effect_plots.draw_effects(run.points, folder)
+        trainings = setting_effect_plots.draw_setting_effects(run.points, folder)
         return trainings or setting_effect_plots.draw_repeated_effects(figures, run.points, folder)
 
     return drawn + _unless_broken("effects of settings", effects, notes)

@@ -166,7 +166,7 @@ def _ticks_of_workloads(lines: list[tuple[int, list[FailingPod]]]) -> tuple[list
     return [sum(places) / len(places) for _index, places in named], [str(index) for index, _places in named]
 
 
-def draw_gpu_seconds(data: PointData, label: str) -> PlotDrawing | None:
+def draw_use_of_gpu_seconds(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the held GPU-seconds and what became of them, each part where the one before ended; None without any.
 
     Of pods that hold no GPUs, they are pod-seconds.

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 from ..judge import explain_failures, overall_verdict
-from . import figure_texts, point_details, run_facts
+from . import kpi_text_filters, point_details, run_facts
 
 #: Maximum length of the sentence beside the verdict; the table of checks has the full text.
 SENTENCE = 260
@@ -112,7 +112,7 @@ def decisive_reason_of_verdict(verdict: Mapping[str, Any]) -> str:
 def _headline_confidence_text(entry: Mapping[str, Any]) -> str:
     """Return the confidence interval of a headline figure if there is only one point."""
     points = entry.get("points") or []
-    return figure_texts.format_confidence_interval({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
+    return kpi_text_filters.format_confidence_interval({**points[0], "unit": entry["unit"]}) if len(points) == 1 else ""
 
 
 def _has_several_points(checks: Sequence[Mapping[str, Any]]) -> bool:
@@ -196,7 +196,7 @@ def _measurements_of_point(table: TimelineTable | None, kpis: Sequence[Mapping[s
         "stages": _stage_rows_by_nodes(table, kpis),
         # Quantiles of stages are in the table of stages, figures of single clients in theirs.
         "kpis": [kpi for kpi in kpis if not _is_quantile(kpi) and "client" not in kpi.get("labels", {})],
-        "headline": {kpi["name"]: figure_texts.format_kpi_value(kpi) for kpi in kpis if kpi.get("headline")},
+        "headline": {kpi["name"]: kpi_text_filters.format_kpi_value(kpi) for kpi in kpis if kpi.get("headline")},
         "contradictions": _format_timeline_contradictions(table),
         "gaps": [_format_watch_gap(gap, table.header["start"]) for gap in table.header["gaps"]],
     }

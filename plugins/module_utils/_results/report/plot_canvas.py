@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_cell, csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    escape_csv_cell,
+    escape_csv_row,
+)
 
 from ..kpi.point_data import ENDED, SENT, PointData
 
@@ -169,7 +172,7 @@ def write_png_and_csv(drawing: Any, path: Path) -> PlotFile:
     save_palette_png(drawing.figure, picture)
     with open(numbers, "w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream, lineterminator="\n")
-        out.writerow(csv_row(drawing.columns))
+        out.writerow(escape_csv_row(drawing.columns))
         out.writerows([_format_csv_number(value) for value in row] for row in drawing.rows)
     return PlotFile(picture, drawing.title, drawing.alt, numbers)
 
@@ -178,7 +181,7 @@ def _format_csv_number(value: Any) -> Any:
     """Return a number with up to six decimals (microseconds), empty for an unknown value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else csv_cell(value)
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape_csv_cell(value)
 
 
 def save_palette_png(figure: Any, path: Path) -> None:

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.fairness_functions import shares_of_queue
 from ..kpi.placement_functions import count_domains_of_gangs, free_slots_over_time, topology_of_point
 from ..kpi.point_data import NoFigure, PointData
-from ..kpi.scheduler_functions import duration_of_load, gangs_of_point, queue_names_of_workloads
+from ..kpi.scheduler_functions import distinct_queue_names, duration_of_load, gangs_of_point
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
@@ -94,7 +94,7 @@ def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
 
     Return None for one queue, and if the shares are unknown.
     """
-    names = queue_names_of_workloads(data)
+    names = distinct_queue_names(data)
     if len(names) < 2:
         return None
     np = data.np

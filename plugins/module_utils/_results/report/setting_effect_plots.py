@@ -41,7 +41,7 @@ EFFECT_COLUMNS = [
 _STATISTICS = ("median", "max")
 
 
-def draw_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
+def draw_setting_effects(points: Sequence[Point], folder: Path) -> list[PlotFile]:
     """Draw the effects on each figure of the trainings as effects_<name>.png; none without a matrix of trainings."""
     rows = {
         point.number: list(point_reader.read_json_lines(point.folder / FILE, [], finite=False))

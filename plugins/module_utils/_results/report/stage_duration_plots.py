@@ -14,7 +14,7 @@ from ..kpi import latency_attribution
 from ..kpi.knee_and_capacity_functions import find_knee_by_kneedle, latency_by_load_step
 from ..kpi.point_data import NEEDED, SENT, PointData
 from . import plot_canvas
-from .figure_texts import label_of_stage
+from .kpi_text_filters import label_of_stage
 from .plot_canvas import COLOURS, GREY, SINGLE, PlotDrawing, stage_colours, stage_title_in_plot, stages_to_plot
 
 GROUPS = 160

@@ -194,7 +194,7 @@ def repeated_kpis_to_draw(kpis: Iterable[Kpi]) -> list[Kpi]:
     ]
 
 
-def known_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def kpi_bounds_after_attempts(kpi: Kpi, schedule: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return what was known of a figure after each number of attempts, from the lines of schedule.jsonl."""
     reading_by_count: dict[int, Mapping[str, Any]] = {}
     for line in schedule:
@@ -214,7 +214,7 @@ def draw_repeated_figure(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], path: 
 
 def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: str = "") -> PlotDrawing:
     """Return the drawing."""
-    attempts, known = _new_attempts_of_kpi(kpi), known_after_attempts(kpi, schedule)
+    attempts, known = _new_attempts_of_kpi(kpi), kpi_bounds_after_attempts(kpi, schedule)
     factor, unit = factor_and_unit_of_values(kpi, attempts)
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2)

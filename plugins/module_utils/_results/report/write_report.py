@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
-from . import figure_texts, page_content, plot_canvas, verdict_plots
+from . import kpi_text_filters, page_content, plot_canvas, verdict_plots
 from .draw_run_plots import draw_plots_across_points, draw_plots_of_points, plot_label_of_point
 from .plot_canvas import PlotFile
 
@@ -127,7 +127,7 @@ def _write_report_files(
     content |= _repetition_and_bisection_sections(run, verdict, plots, notes)
     content["missing"] = [*content["missing"], *notes]
     path = folder / "index.html"
-    files.replace_text(path, render(template, content))
+    files.replace_text(path, render_template(template, content))
     return path, notes
 
 
@@ -187,10 +187,10 @@ def embedded_plot_variables(plot: PlotFile) -> dict[str, Any]:
 def _neutralise_text(value: Any) -> Any:
     """Return a text with its control characters made visible; markup and other values as they are."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
-    return untrusted_input.visible_text(value) if is_text else value
+    return untrusted_input.escape_control_characters(value) if is_text else value
 
 
-def render(template: Path, content: Mapping[str, Any]) -> str:
+def render_template(template: Path, content: Mapping[str, Any]) -> str:
     """Render the template; all values are escaped, and an undefined variable is an error."""
     import jinja2.sandbox
 
@@ -202,7 +202,7 @@ def render(template: Path, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(figure_texts.FILTERS)
+    environment.filters.update(kpi_text_filters.FILTERS)
     return environment.get_template(template.name).render(content)
 
 

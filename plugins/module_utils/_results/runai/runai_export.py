@@ -22,7 +22,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import csv_row
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_table, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -155,7 +155,7 @@ def times_csv_rows(table: TimelineTable, of: Sequence[tuple[int, WorkloadTimes]]
 
 def _format_csv(rows: Iterable[list[Any]]) -> str:
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows(csv_row(row) for row in rows)
+    csv.writer(out, lineterminator="\n").writerows(escape_csv_row(row) for row in rows)
     return out.getvalue()
 
 
@@ -254,7 +254,7 @@ def select_head_and_tail(of: Sequence[Any], head: int, tail: int) -> Sequence[An
     return first[-tail:] if tail else first
 
 
-def write_for_points(
+def write_runai_files_of_points(
     run_dir: Path, all_points: bool, plots: Sequence[str], skip_errors: bool, head: int, tail: int
 ) -> dict[str, Any]:
     """Write the files of the points to ``runai/`` of each; return the module's result.

@@ -34,7 +34,7 @@ class RunToRunVariance:
 
 
 def finite_values(values: Iterable[float | None]) -> Array:
-    """Return ``values`` as an array of floats, in their order, without what usable() leaves out."""
+    """Return ``values`` as an array of floats, in their order, without what mask_of_finite_values() leaves out."""
     array = float_array(values)
     return array[mask_of_finite_values(array)]
 

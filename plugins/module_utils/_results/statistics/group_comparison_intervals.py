@@ -96,7 +96,7 @@ def compare_groups(
     error = sqrt(variance * dependence.variance_of_difference(len(x), len(y)))
     df = dependence.effective(own.df)
     low, high = confidence_interval(difference, error, df, level)
-    greater, less = p_values(len(x), len(y), difference, error, df)
+    greater, less = one_sided_p_values(len(x), len(y), difference, error, df)
     return GroupDifference(difference, error, df, low, high, greater, less, len(x), len(y), logarithmic, base)
 
 
@@ -108,7 +108,7 @@ def confidence_interval(difference: float, error: float, df: float, level: float
     return difference - reach, difference + reach
 
 
-def p_values(n_old: int, n_new: int, difference: float, error: float, df: float) -> tuple[float, float]:
+def one_sided_p_values(n_old: int, n_new: int, difference: float, error: float, df: float) -> tuple[float, float]:
     """Return the one-sided p-values of "new is not greater" and "not less" than old.
 
     If no noise was seen (error 0), no distribution is known: they are those of Fisher's exact test (1935), of all new

@@ -5,8 +5,8 @@
 
 The times of the audit log are of the server's clock. Our own creates relate that clock to ours: the server received
 each of them after we had sent it and before we had its answer. Between them, the rates of both clocks may differ
-(single_clocks.py). Where nothing fits all creates, for example because several API servers have different clocks, the
-log is not used.
+(revision_and_server_clocks.py). Where nothing fits all creates, for example because several API servers have different
+clocks, the log is not used.
 
 The seconds of creationTimestamp bound the creations of a load that others submit, and of kinds in a separate etcd. Our
 own requests bound the server's clock.
@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import poi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs
 
 from .common_clock_of_clients import ClientClocks
-from .single_clocks import ClockOffset, RevisionClock, ServerClock, Statement
+from .revision_and_server_clocks import ClockOffset, RevisionClock, ServerClock, Statement
 from .stage_order_and_reduction import StageReducer
 
 #: (resource, namespace, name)

@@ -22,7 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_read
     shift_between_clocks,
 )
 
-from .single_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_etcd_revision
+from .revision_and_server_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_etcd_revision
 
 
 class ClientClocks:

@@ -58,7 +58,7 @@ from .recovery_stages import (
     how_training_resumed,
     training_progress_by_workload,
 )
-from .single_clocks import parse_resource_version
+from .revision_and_server_clocks import parse_resource_version
 
 
 @dataclass

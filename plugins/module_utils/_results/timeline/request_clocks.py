@@ -4,7 +4,8 @@
 """The clocks of a load of requests whose clients are pods, compared by their writes to one etcd.
 
 The clock of the controller is that of the timeline. A client on the same machine has a known offset. That of another
-one is bounded by the writes of both (single_clocks.py), and its times are moved by the middle of both bounds.
+one is bounded by the writes of both (revision_and_server_clocks.py), and its times are moved by the middle of both
+bounds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_re
     read_requests,
 )
 
-from .single_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_etcd_revision
+from .revision_and_server_clocks import ClockOffset, KnownOffset, RevisionClock, probes_with_etcd_revision
 
 FILE = "clocks.jsonl"
 #: (resourceVersion, sent, answered) of a write.

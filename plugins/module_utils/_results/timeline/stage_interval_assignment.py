@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_t
 
 from .audit_and_creation_times import ForeignLoad, IntervalNarrower, SeparateEtcd
 from .common_clock_of_clients import ClientClocks
-from .single_clocks import parse_resource_version
+from .revision_and_server_clocks import parse_resource_version
 from .stage_order_and_reduction import OWN, StageReducer, TimelineStage
 
 

@@ -156,7 +156,7 @@ def build_timeline_from_inputs(
     witness: Witness | None = None,
     real_nodes: Collection[str] = (),
 ) -> TimelineTable:
-    """Return the timeline of a point whose files were read already, as build() does.
+    """Return the timeline of a point whose files were read already, as build_timeline_of_workloads() does.
 
     witness: called with every event of a workload: its index, the event, and the bounds of its moment.
     """

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import poi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import PointInputs, WorkloadRow
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import WorkloadNodes
 
-from .single_clocks import parse_resource_version
+from .revision_and_server_clocks import parse_resource_version
 from .stage_interval_assignment import IntervalAssignment, SeenObject
 
 POD = "Pod"

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
-from .gpu_devices import API_VERSION
+from .simulated_gpu_slices import API_VERSION
 
 GPU = "nvidia.com/gpu"
 #: Value of the label of nodes whose GPUs belong to no run.

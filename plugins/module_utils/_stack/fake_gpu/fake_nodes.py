@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
 
-from . import advertised_gpus, fake_gpu_operator, gpu_devices, kwok_on_real_cluster
+from . import advertised_gpus, fake_gpu_operator, kwok_on_real_cluster, simulated_gpu_slices
 from .fake_gpu_operator import NODE_LABELS
 from .simulated_node_pool import (
     NodePoolSpec,
@@ -125,13 +125,15 @@ def _publish_devices(client: Client, spec: NodePoolSpec, names: list[str], say: 
     wanted: list[dict[str, Any]] = []
     if spec.devices:
         labels = advertised_gpus.slice_labels(spec.pool, spec.run_id)
-        shape = gpu_devices.DeviceShape(
+        shape = simulated_gpu_slices.DeviceShape(
             spec.shape.gpus, spec.shape.product, spec.shape.gpu_memory_mib, spec.partitioning
         )
         nodes = [
             fake_node for fake_node in list_nodes_of_pool(client, spec.pool) if fake_node["metadata"]["name"] in names
         ]
-        wanted = [manifest for fake_node in nodes for manifest in gpu_devices.node_slices(shape, fake_node, labels)]
+        wanted = [
+            manifest for fake_node in nodes for manifest in simulated_gpu_slices.node_slices(shape, fake_node, labels)
+        ]
     changes = advertised_gpus.compute_slice_changes(wanted, present_slices)
     remove = [name for name in changes.remove if name in mine]
     if not check and (changes.create or remove):

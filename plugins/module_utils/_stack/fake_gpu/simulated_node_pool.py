@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 
 from . import advertised_gpus, kwok_on_real_cluster
 from .fake_gpu_operator import FakeGpuOperatorSpec
-from .gpu_devices import GpuPartitioning
 from .kwok_on_real_cluster import FakeNodePermission
+from .simulated_gpu_slices import GpuPartitioning
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from .operator_objects import (
     is_object_ready,
     why_not_ready,
 )
-from .operator_specs import OperandSpec, OperatorSpec, append_items
+from .operator_specs import OperandSpec, OperatorSpec, append_to_lists
 
 
 def ensure_operand_ready(
@@ -79,7 +79,7 @@ def ensure_operand_ready(
 
 def _check_theirs(operator: OperatorSpec, operand: dict[str, Any], asked: OperandSpec) -> None:
     """Raise OwnershipError if a resource that this run did not create would have to be changed."""
-    wanted = append_items(apply_json_merge_patch(operand, asked.patch), asked.append)
+    wanted = append_to_lists(apply_json_merge_patch(operand, asked.patch), asked.append)
     if not contains_all_fields(operand.get("spec"), wanted.get("spec")):
         raise OwnershipError(
             f"{operator.package}: {format_object_title(operand)}, which this run did not create, does not"
@@ -116,7 +116,7 @@ def operand_manifest(operator: OperatorSpec, csv: dict[str, Any], namespace: str
     asked = operator.operand
     if asked is None:
         raise AssertionError("no operand was requested")
-    base = append_items(
+    base = append_to_lists(
         apply_json_merge_patch(asked.manifest or example_from_csv(csv, asked.kind), asked.patch), asked.append
     )
     meta = dict(base.get("metadata") or {})

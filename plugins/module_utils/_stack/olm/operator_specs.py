@@ -279,14 +279,14 @@ def _check_operator_spec(operator: OperatorSpec) -> None:
         )
 
 
-def append_items(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def append_to_lists(base: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return ``base`` with items added to its lists, by dotted path. Items that a list already has are not repeated."""
     result = dict(base)
     for path, items in more.items():
         head, _dot, rest = path.partition(".")
         if rest:
             inner = result.get(head)
-            result[head] = append_items(inner if isinstance(inner, Mapping) else {}, {rest: items})
+            result[head] = append_to_lists(inner if isinstance(inner, Mapping) else {}, {rest: items})
         else:
             have = list(result.get(head) or [])
             result[head] = have + [item for item in items if item not in have]

@@ -143,7 +143,7 @@ def test_times_of_any_zone_are_compared_in_utc(text, utc, monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert formats.utc_text(text) == utc
+        assert formats.normalize_time_to_utc_text(text) == utc
         moment = formats.parse_timestamp(text)
         assert moment is None or moment.strftime("%d %H:%M") == "26 08:00"
     finally:

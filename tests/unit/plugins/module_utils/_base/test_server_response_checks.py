@@ -148,7 +148,7 @@ def github_messages(url: str, _folder: Path) -> Any:
     api = github.api_client_from_options({"token": "t", "api_url": url}, target.repository, "", 5.0)
     target = github.target_with_head_commit(api, target)
     github.write_run_comment(api, target, "mark", "text")
-    return github.check_run(api, target, "run", {"title": "t", "summary": "s"}, "", "")
+    return github.write_check_run(api, target, "run", {"title": "t", "summary": "s"}, "", "")
 
 
 def pull_request_of(url: str, _folder: Path) -> Any:

@@ -7,10 +7,10 @@ import io
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
-    csv_cell,
-    csv_row,
-    markdown_line,
-    visible_text,
+    escape_control_characters,
+    escape_csv_cell,
+    escape_csv_row,
+    escape_markdown_line,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,40 +20,40 @@ from hypothesis import strategies as st
     "text", ["\x1b[2J", "\x1b]0;title\x07", "a\x00b", "\x9b31m", "\x7f", "a\rb", "\u202eabc", "\u2066x", "\ud800"]
 )
 def test_control_characters_are_made_visible(text):
-    shown = visible_text(text)
+    shown = escape_control_characters(text)
     assert len(shown) == len(text)
     assert not any(ord(sign) < 0x20 or 0x7F <= ord(sign) < 0xA0 or sign in "\u202e\u2066\ud800" for sign in shown)
 
 
 @given(st.text())
 def test_other_texts_stay_and_nothing_is_changed_twice(text):
-    assert visible_text(visible_text(text)) == visible_text(text)
-    assert visible_text("Löwe\t→ 1\n🦁") == "Löwe\t→ 1\n🦁"
-    visible_text(text).encode()
+    assert escape_control_characters(escape_control_characters(text)) == escape_control_characters(text)
+    assert escape_control_characters("Löwe\t→ 1\n🦁") == "Löwe\t→ 1\n🦁"
+    escape_control_characters(text).encode()
 
 
 def test_a_line_of_markdown_has_no_mention_no_markup_and_a_limit():
-    line = markdown_line("@org/team [x](http://y)\n# <b>`|*_\x1b[2J", 300)
+    line = escape_markdown_line("@org/team [x](http://y)\n# <b>`|*_\x1b[2J", 300)
     assert "@org" not in line and "\n" not in line and "\x1b" not in line
     assert line.startswith("@\u200borg/team \\[x\\](http://y) \\# \\<b\\>")
-    assert len(markdown_line("a" * 1000, 20)) == 20
-    assert markdown_line("&#64;org &commat;all") == "\\&\\#64;org \\&commat;all"
+    assert len(escape_markdown_line("a" * 1000, 20)) == 20
+    assert escape_markdown_line("&#64;org &commat;all") == "\\&\\#64;org \\&commat;all"
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "-", "=1"])
 def test_a_cell_is_no_formula(text):
-    assert csv_cell(text)[0] in "'\u240d", text
+    assert escape_csv_cell(text)[0] in "'\u240d", text
 
 
 @pytest.mark.parametrize("value", ["-1.5", "+2e-3", "-.5", "12", -3, 2.5, None, "", "a=b", "name", "2026-01-01"])
 def test_numbers_and_other_texts_stay(value):
-    assert csv_cell(value) == value
+    assert escape_csv_cell(value) == value
 
 
 @given(st.lists(st.text(max_size=9), min_size=1, max_size=4))
 def test_no_cell_of_a_row_begins_as_a_formula(values):
     out = io.StringIO(newline="")
-    csv.writer(out).writerow(csv_row(values))
+    csv.writer(out).writerow(escape_csv_row(values))
     for cell in next(csv.reader(io.StringIO(out.getvalue(), newline=""))):
         assert not cell.startswith(("=", "@", "\t", "\r"))
         if cell.startswith(("+", "-")):

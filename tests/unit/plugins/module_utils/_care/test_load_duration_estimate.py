@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care.duration_
     estimate_by_scheduling,
     first_invalid_entry,
     format_total_estimate,
-    most_in_a_second,
+    peak_creations_per_second,
     point_load,
 )
 from hypothesis import given
@@ -145,4 +145,4 @@ def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
 )
 def test_pods_of_a_load_and_the_most_workloads_in_a_second(plan: dict[str, Any], most: int, pods: int) -> None:
     load = point_load("001", {"workloads": 100, **plan})
-    assert (most_in_a_second(load), load.all_pods) == (most, pods)
+    assert (peak_creations_per_second(load), load.all_pods) == (most, pods)

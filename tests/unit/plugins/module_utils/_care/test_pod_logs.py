@@ -38,7 +38,11 @@ def test_with_a_maximum_failed_pods_go_before_others() -> None:
 
 def test_pods_of_one_name_in_two_namespaces_get_two_files() -> None:
     pods = [pod(0, name="same"), pod(1, name="same", namespace="other"), pod(2)]
-    assert [pod_logs.file_name(one, pods) for one in pods] == ["ns_same.log", "other_same.log", "w-2-master-0.log"]
+    assert [pod_logs.pod_log_file_name(one, pods) for one in pods] == [
+        "ns_same.log",
+        "other_same.log",
+        "w-2-master-0.log",
+    ]
 
 
 def test_a_pod_is_read_with_its_index_and_job() -> None:

@@ -10,7 +10,10 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind, kinds_of_aggregated
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import (
+    ServedKind,
+    kinds_in_group_discovery,
+)
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
 CONFIG_MAP = ServedKind("v1", "ConfigMap", "configmaps", True)
@@ -129,7 +132,7 @@ def test_aggregated_discovery_takes_each_kind_in_its_preferred_version() -> None
         ]
         return {"version": name, "resources": resources}
 
-    found = kinds_of_aggregated(
+    found = kinds_in_group_discovery(
         {"items": [{"metadata": {"name": "g"}, "versions": [version("v2", "A"), version("v1", "A", "B")]}]}
     )
     assert [(one.api_version, one.kind) for one in found] == [("g/v2", "A"), ("g/v1", "B")]

@@ -24,11 +24,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
-    component_binaries,
     component_spec,
     instance_dir,
     instance_processes,
     process_launch_plan,
+    provide_component_programs,
     rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -209,7 +209,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[component_spec.RehearsalCom
         components[:] = arguments[2]
         return SimpleNamespace(run=list)
 
-    monkeypatch.setattr(component_binaries, "provide_component_programs", lambda *_arguments: ({}, False))
+    monkeypatch.setattr(provide_component_programs, "provide_component_programs", lambda *_arguments: ({}, False))
     monkeypatch.setattr(cluster_lifecycle, "InstanceProcessStarter", start)
     monkeypatch.setattr(cluster_lifecycle, "_is_running", lambda _instance: True)
     return components
@@ -233,7 +233,7 @@ def test_a_checkout_that_is_edited_during_the_build_keeps_the_version_that_was_b
         (checkout / "a.go").write_text("package a // edited\n")
         return {}, True
 
-    monkeypatch.setattr(component_binaries, "provide_component_programs", build)
+    monkeypatch.setattr(provide_component_programs, "provide_component_programs", build)
     result = cluster_lifecycle.create_or_repair_instance(options, support.quiet)
     assert next(one for one in started if one.name == "kueue").version == version
     assert result["changed_versions"] == {"kueue": version}

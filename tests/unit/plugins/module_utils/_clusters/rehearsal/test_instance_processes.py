@@ -52,7 +52,7 @@ def test_a_started_process_is_found_with_its_record(instance: Path, start) -> No
     child = start()
     (found,) = instance_processes.list_running_processes(instance)
     assert (found.name, found.pid, found.program) == ("a", child.pid, SLEEP)
-    assert instance_processes.is_recorded_process(found, instance_processes.read_record(instance / "pids", "a"))
+    assert instance_processes.is_recorded_process(found, instance_processes.read_process_record(instance / "pids", "a"))
 
 
 def test_it_leads_a_session_and_inherits_little_of_our_environment(instance: Path, start, monkeypatch) -> None:
@@ -74,7 +74,7 @@ def test_a_process_without_a_record_is_found(instance: Path, start) -> None:
 def test_the_intent_is_written_before_the_process_is_started(instance: Path, start) -> None:
     with pytest.raises(ProcessError, match="a: /no/such/program can't be started: No such file"):
         start(command=["/no/such/program"])
-    record = instance_processes.read_record(instance / "pids", "a")
+    record = instance_processes.read_process_record(instance / "pids", "a")
     assert record is not None and record.pid == 0 and record.recipe == "r"
 
 
@@ -104,7 +104,7 @@ def test_a_program_that_inherited_our_environment_is_not_ours(instance: Path) ->
 def test_a_record_of_an_earlier_process_with_the_same_pid_does_not_count(instance: Path, start) -> None:
     start()
     (found,) = instance_processes.list_running_processes(instance)
-    record = instance_processes.read_record(instance / "pids", "a")
+    record = instance_processes.read_process_record(instance / "pids", "a")
     assert record is not None
     assert not instance_processes.is_recorded_process(found, replace(record, ticks=record.ticks - 1))
     assert not instance_processes.is_recorded_process(found, replace(record, boot="before"))
@@ -163,9 +163,9 @@ def test_a_program_replaced_on_disk_is_still_recognized(instance: Path, start, t
 def test_a_torn_record_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"name": "a", "pro')
     (tmp_path / "b.json").write_text('{"unknown": 1}')
-    assert instance_processes.read_record(tmp_path, "a") is None
-    assert instance_processes.read_record(tmp_path, "b") is None
-    assert instance_processes.read_record(tmp_path, "c") is None
+    assert instance_processes.read_process_record(tmp_path, "a") is None
+    assert instance_processes.read_process_record(tmp_path, "b") is None
+    assert instance_processes.read_process_record(tmp_path, "c") is None
 
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:

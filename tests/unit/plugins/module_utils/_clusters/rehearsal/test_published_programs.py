@@ -18,16 +18,16 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    binary_download,
-    component_binaries,
     component_spec,
     existing_programs,
     go_build,
+    program_download,
+    provide_component_programs,
     rehearsal_options,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
-KIND, PROCESSOR = binary_download.go_os_and_architecture()
+KIND, PROCESSOR = program_download.go_os_and_architecture()
 PROGRAM = b"\x7fELF" + bytes(100_000)
 
 #: Addresses as the publishers of Kubernetes, etcd and KWOK have them, below a server.
@@ -119,7 +119,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(go_build, "build_programs_and_crds", build)
     monkeypatch.setattr(go_build, "check_disk_space_for_builds", lambda *_all: None)
-    monkeypatch.setattr(binary_download, "ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(program_download, "ANSWER_TIMEOUT", 0.5)
     return names
 
 
@@ -142,12 +142,12 @@ def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETE
 def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
     tool = make(tmp_path, publisher, layout)
     sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="checked")
-    programs, made = component_binaries.provide_component_programs([tool], sources, lambda _line: None)
+    programs, made = provide_component_programs.provide_component_programs([tool], sources, lambda _line: None)
     assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
     assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
     assert [one.name for one in programs["tool"].paths["tool"].parent.iterdir()] == ["tool"]
     asked = len(publisher.asked)
-    _again, made = component_binaries.provide_component_programs([tool], sources, lambda _line: None)
+    _again, made = provide_component_programs.provide_component_programs([tool], sources, lambda _line: None)
     assert not made and len(publisher.asked) == asked
     (record,) = json.loads(sources.record.read_text())
     assert record.startswith(publisher.url)
@@ -177,7 +177,7 @@ def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
         publisher.fault = fault
     said: list[str] = []
     tool = make(tmp_path, publisher, layout)
-    programs, made = component_binaries.provide_component_programs(
+    programs, made = provide_component_programs.provide_component_programs(
         [tool], existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
     )
     assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
@@ -190,7 +190,7 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
     publisher.fault = "silent"
     said: list[str] = []
     tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
-    component_binaries.provide_component_programs(
+    provide_component_programs.provide_component_programs(
         tools, existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
     )
     assert built == ["one", "two"] and len(publisher.asked) == 1
@@ -200,7 +200,7 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
 def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, built, monkeypatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_all, **_more: publisher.ended.wait())
     said: list[str] = []
-    component_binaries.provide_component_programs(
+    provide_component_programs.provide_component_programs(
         [make(tmp_path, publisher)],
         existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
         said.append,
@@ -213,23 +213,23 @@ def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tm
         make(tmp_path, publisher),
         existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
     )
-    component_binaries.provide_component_programs([tool], sources, lambda _line: None)
+    provide_component_programs.provide_component_programs([tool], sources, lambda _line: None)
     (existing_programs.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
     publisher.publish(b"another program")
     said: list[str] = []
-    component_binaries.provide_component_programs([tool], sources, said.append)
+    provide_component_programs.provide_component_programs([tool], sources, said.append)
     assert built == ["tool"] and any("at its first use here it had" in one for one in said)
 
 
 def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
     sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="never")
-    component_binaries.provide_component_programs([make(tmp_path, publisher)], sources, lambda _line: None)
+    provide_component_programs.provide_component_programs([make(tmp_path, publisher)], sources, lambda _line: None)
     assert built == ["tool"] and publisher.asked == []
 
 
 def pin(tool: component_spec.RehearsalComponent, publisher: Publisher, program: bytes = PROGRAM) -> None:
     url = f"{publisher.url}/v1.0.0/bin/{KIND}/{PROCESSOR}/tool"
-    (tool.folder / binary_download.PINS).write_text(f"{hashlib.sha256(program).hexdigest()}  {url}\n")
+    (tool.folder / program_download.PINS).write_text(f"{hashlib.sha256(program).hexdigest()}  {url}\n")
 
 
 def test_by_default_only_a_program_whose_checksum_the_component_has_is_fetched(tmp_path, publisher, built) -> None:
@@ -237,7 +237,7 @@ def test_by_default_only_a_program_whose_checksum_the_component_has_is_fetched(t
     pin(pinned, publisher)
     said: list[str] = []
     sources = existing_programs.ProgramSources(tmp_path / "cache")
-    programs, _made = component_binaries.provide_component_programs([pinned, other], sources, said.append)
+    programs, _made = provide_component_programs.provide_component_programs([pinned, other], sources, said.append)
     assert built == ["other"] and programs["pinned"].paths["tool"].read_bytes() == PROGRAM
     assert "rehearsal_fetch_published=checked fetches other from their publishers instead" in said
 
@@ -245,7 +245,7 @@ def test_by_default_only_a_program_whose_checksum_the_component_has_is_fetched(t
 def test_a_publisher_whose_program_is_not_the_pinned_one_is_reported(tmp_path, publisher, built) -> None:
     tool, said = make(tmp_path, publisher), []
     pin(tool, publisher, b"the program of the review")
-    component_binaries.provide_component_programs(
+    provide_component_programs.provide_component_programs(
         [tool], existing_programs.ProgramSources(tmp_path / "cache"), said.append
     )
     assert built == ["tool"] and any(
@@ -255,9 +255,9 @@ def test_a_publisher_whose_program_is_not_the_pinned_one_is_reported(tmp_path, p
 
 def test_a_line_of_checksums_that_can_not_be_read_is_refused_with_its_place(tmp_path, publisher) -> None:
     tool = make(tmp_path, publisher)
-    (tool.folder / binary_download.PINS).write_text("abc  https://example.com/tool\n")
+    (tool.folder / program_download.PINS).write_text("abc  https://example.com/tool\n")
     with pytest.raises(InputError, match=r"published.sha256:1: 'abc  https://example.com/tool' is not"):
-        binary_download.read_published_checksums(tool)
+        program_download.read_published_checksums(tool)
 
 
 def test_the_tool_writes_the_checksums_that_its_publisher_has(tmp_path, publisher, monkeypatch) -> None:
@@ -269,10 +269,10 @@ def test_the_tool_writes_the_checksums_that_its_publisher_has(tmp_path, publishe
                 publisher.files[f"/v1.0.0/bin/{KIND}/{PROCESSOR}/tool{suffix}"],
             )
     assert pin_published.main(tmp_path) == 0
-    assert set(binary_download.read_published_checksums(tool).values()) == {hashlib.sha256(PROGRAM).hexdigest()}
-    assert binary_download.has_all_published_checksums(tool)
+    assert set(program_download.read_published_checksums(tool).values()) == {hashlib.sha256(PROGRAM).hexdigest()}
+    assert program_download.has_all_published_checksums(tool)
     publisher.files = {}
-    assert pin_published.main(tmp_path) == 1 and binary_download.has_all_published_checksums(tool), (
+    assert pin_published.main(tmp_path) == 1 and program_download.has_all_published_checksums(tool), (
         "it keeps what it had"
     )
 
@@ -290,5 +290,5 @@ def test_the_published_programs_are_those_without_source_of_ours() -> None:
     assert set(published) >= {"control-plane", "etcd", "kwok"}
     for one in published.values():
         for template in filter(None, (one.build.published.url, one.build.published.sums)):
-            address = binary_download.binary_url(template, one, next(iter(one.build.binaries)))
+            address = program_download.binary_url(template, one, next(iter(one.build.binaries)))
             assert address.startswith("https://") and one.version in address and "{" not in address

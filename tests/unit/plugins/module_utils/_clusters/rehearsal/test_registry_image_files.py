@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
-    node_images,
+    real_node_images,
     registry_image_files,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
@@ -33,7 +33,7 @@ def quiet(_line: str) -> None:
 def archives(tmp_path: Path) -> dict[str, Path]:
     program = tmp_path / "my-hold"
     program.write_bytes(b"program")
-    return node_images.build_missing_images([part("node", HOLD)], {"hold": program}, tmp_path / "cache", quiet)[0]
+    return real_node_images.build_missing_images([part("node", HOLD)], {"hold": program}, tmp_path / "cache", quiet)[0]
 
 
 def part(name: str, *images: ImageSpec, store: str = "") -> RehearsalComponent:
@@ -78,7 +78,7 @@ def test_an_image_in_the_registry_is_complete(tmp_path: Path, archives: dict[str
         assert [(one.name, one.mode, one.uname) for one in archive] == [("hold", 0o755, "")]
     # All instances share the layer in the cache.
     assert [one for one in (tmp_path / "data").rglob("data") if one.is_symlink()]
-    node_images.verify_node_image_checksums(PARTS, archives)
+    real_node_images.verify_node_image_checksums(PARTS, archives)
 
 
 def test_a_layer_is_compressed_once_and_only_for_a_registry(tmp_path: Path, archives: dict[str, Path]) -> None:
@@ -111,7 +111,7 @@ def test_time_and_space_are_announced_for_images_of_packages(tmp_path: Path) -> 
     (line,) = registry_image_files.describe_missing_layers([base, PARTS[1]], {})
     assert line == "compressing image localhost/seatrial/base:1 for the registry, once: up to 2 min and 0.1 GiB"
     assert registry_image_files.describe_missing_layers([base], {}) == []
-    there = {"base": tmp_path / "base" / node_images.ARCHIVE}
+    there = {"base": tmp_path / "base" / real_node_images.ARCHIVE}
     there["base"].parent.mkdir()
     assert registry_image_files.describe_missing_layers([base, PARTS[1]], there) == [line]
     shutil.rmtree(tmp_path / "base")

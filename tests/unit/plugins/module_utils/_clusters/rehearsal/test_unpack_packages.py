@@ -18,10 +18,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    component_binaries,
     component_spec,
     component_versions,
     existing_programs,
+    provide_component_programs,
     unpack_packages,
 )
 
@@ -92,8 +92,10 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
     (folder / "component.yml").write_text(f'about: a test\nversion: "1.0"\nbuild: {build}\n')
     component = component_spec.load_component(folder)
     sources = existing_programs.ProgramSources(tmp_path / "cache")
-    programs = component_binaries._create_cache_folder  # the part of ensure() that needs no Go
-    programs(component, sources, partial(component_binaries._write_programs_and_crds, component, sources), quiet)
+    programs = provide_component_programs._create_cache_folder  # the part of ensure() that needs no Go
+    programs(
+        component, sources, partial(provide_component_programs._write_programs_and_crds, component, sources), quiet
+    )
     found = existing_programs.read_cached_programs(
         component, existing_programs.component_cache_folder(component, tmp_path / "cache")
     )
@@ -152,7 +154,7 @@ def write(folder: Path, path: str) -> None:
 def ensure(component: component_spec.RehearsalComponent, cache: Path) -> existing_programs.ComponentPrograms:
     said: list[str] = []
     sources = existing_programs.ProgramSources(cache, publishers="never")
-    programs, _made = component_binaries.provide_component_programs([component], sources, said.append)
+    programs, _made = provide_component_programs.provide_component_programs([component], sources, said.append)
     assert not any("with Go" in line for line in said), said
     return programs["gateway"]
 

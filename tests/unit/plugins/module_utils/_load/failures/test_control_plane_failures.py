@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
     control_plane_failures,
-    guard_processes,
+    failure_guards,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     API_AWAY,
@@ -55,7 +55,7 @@ def test_a_worker_that_the_cluster_of_the_load_does_not_have_is_refused(
     entry = {name: option.get("default") for name, option in OPTIONS.items()}
     planned = schedule_failures([{**entry, "kind": WORKER_AWAY, "at": [1.0], "worker": "worker-7"}], 1)
     with pytest.raises(InputError, match=r"worker of a worker_away is 'worker-7', and .* has no such worker"):
-        control_plane_failures.check_processes("https://127.0.0.1:1", planned)
+        control_plane_failures.check_processes_exist("https://127.0.0.1:1", planned)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -63,7 +63,7 @@ def test_a_server_goes_on_when_its_guard_is_asked_to_end(number: signal.Signals,
     server = subprocess.Popen(["sleep", "60"])
     flag = tmp_path / "flag"
     flag.write_text("")
-    command = guard_processes.command_line_of_guard(control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0])
+    command = failure_guards.command_line_of_guard(control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0])
     guard = subprocess.Popen(command)
     try:
         deadline = time.monotonic() + 20

@@ -93,7 +93,7 @@ def test_a_kill_between_the_row_and_the_change_leaves_a_node_as_it_is(cluster: N
     write_row(tmp_path, 0, "a", cluster.client.access.server)
     assert failure_ledger.undo_open_failures(cluster.client, point(tmp_path), lambda text: None) == 0
     assert cluster.changes == [] and [row["changed"] for row in rows(tmp_path, "undone")] == [False]
-    assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
+    assert failure_ledger.failures_not_undone(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
 
 
 def test_failures_of_another_server_are_left_to_it(cluster: NodeServer, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_gpu_that_a_health_agent_reports_as_lost_is_a_condition_and_a_taint_un
     cluster.node("a")["spec"]["taints"] = [other]
     marks = {"condition": "GPUHealthy=False", "taint": "example.com/gpu-lost=true:NoExecute"}
     planned = plan("gpu_lost", **marks)
-    failure_actions.check_cluster(cluster.client, planned)
+    failure_actions.check_failures_are_possible(cluster.client, planned)
     found = inject_all(cluster, tmp_path, planned, 1)
     marked = cluster.node("a")
     lost = {"key": "example.com/gpu-lost", "value": "true", "effect": "NoExecute"}
@@ -241,7 +241,7 @@ def test_the_program_whose_gpu_is_lost_fails_if_that_is_wanted(cluster: NodeServ
 @pytest.mark.parametrize("kind", failure_schedule.OF_CONTROL_PLANE)
 def test_the_control_plane_of_a_cluster_that_is_none_of_ours_is_left_alone(cluster: NodeServer, kind: str) -> None:
     with pytest.raises(InputError, match=f"{kind} is possible only on a rehearsal cluster that this user has started"):
-        failure_actions.check_cluster(cluster.client, plan(kind))
+        failure_actions.check_failures_are_possible(cluster.client, plan(kind))
 
 
 def test_a_continued_load_counts_what_earlier_sessions_injected(cluster: NodeServer, tmp_path: Path) -> None:
@@ -303,21 +303,23 @@ def lease(name: str, **spec: Any) -> dict[str, dict[str, Any]]:
 
 def test_what_no_node_can_have_is_refused_before_the_load(cluster: NodeServer) -> None:
     cluster.add(node("a", gpus=0), node("b"))
-    failure_actions.check_cluster(cluster.client, [*plan("gpu_lost"), *plan("pod_killed", selector="role=worker")])
+    failure_actions.check_failures_are_possible(
+        cluster.client, [*plan("gpu_lost"), *plan("pod_killed", selector="role=worker")]
+    )
     cluster.objects |= lease("a", renewTime="2026-01-01T00:00:00.000000Z")
     with pytest.raises(InputError, match="b can't be lost"):
-        failure_actions.check_cluster(cluster.client, plan("node_lost"))
+        failure_actions.check_failures_are_possible(cluster.client, plan("node_lost"))
     cluster.objects |= lease("b", holderIdentity="b")
     with pytest.raises(InputError, match="b can't be lost"):
-        failure_actions.check_cluster(cluster.client, plan("node_lost"))
+        failure_actions.check_failures_are_possible(cluster.client, plan("node_lost"))
     cluster.objects |= lease("b", renewTime="2026-01-01T00:00:00.000000Z")
-    failure_actions.check_cluster(cluster.client, plan("node_lost"))
+    failure_actions.check_failures_are_possible(cluster.client, plan("node_lost"))
     del cluster.objects["/api/v1/nodes/b"]
     with pytest.raises(InputError, match="no simulated node offers a GPU"):
-        failure_actions.check_cluster(cluster.client, plan("gpu_lost"))
+        failure_actions.check_failures_are_possible(cluster.client, plan("gpu_lost"))
     cluster.refuse = lambda asked: 400 if "labelSelector" in asked.path else 0
     with pytest.raises(InputError, match="selector 'a b' of a pod_killed is no label selector"):
-        failure_actions.check_cluster(cluster.client, plan("pod_killed", selector="a b"))
+        failure_actions.check_failures_are_possible(cluster.client, plan("pod_killed", selector="a b"))
 
 
 def test_a_cleanup_tries_every_point_and_sweeps_before_it_fails(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_schedule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_ledger import open_failures
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_ledger import (
+    failures_not_undone,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     KINDS,
     UNDONE_LATER,
@@ -132,4 +134,4 @@ def test_what_is_open_after_any_part_of_a_file_is_what_was_announced_and_not_und
     part = rows[: data.draw(st.integers(0, len(rows)))]
     announced = {row["number"] for row in part if row["type"] == "inject" and row["kind"] in UNDONE_LATER}
     closed = {row["number"] for row in part if row["type"] == "undone"}
-    assert {row["number"] for row in open_failures(part)} == announced - closed
+    assert {row["number"] for row in failures_not_undone(part)} == announced - closed

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures 
     failure_actions,
     failure_ledger,
     failure_targets,
-    real_node_failures,
+    kubelet_and_network_failures,
 )
 from failing_cluster import (
     NodeServer,
@@ -38,9 +38,9 @@ def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: Node
     cluster.add(node("a"), node("b"), node("c"), node("d"), pods=(pod("p", "a"), pod("q", "d")))
     for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2")):
         cluster.node(name)["metadata"]["labels"]["rack"] = rack
-    failure_actions.check_cluster(cluster.client, plan(by="rack"))
+    failure_actions.check_failures_are_possible(cluster.client, plan(by="rack"))
     with pytest.raises(InputError, match="by of a node_drained is 'rakc', and no node has this label .*'rack'"):
-        failure_actions.check_cluster(cluster.client, plan(by="rakc"))
+        failure_actions.check_failures_are_possible(cluster.client, plan(by="rakc"))
     inject_all(cluster, tmp_path, plan(by="rack", count=9), 2).close()
     assert [row["target"] for row in rows(tmp_path, "inject")] == ["a", "b"], "r2 runs no pod, and d has no rack"
 
@@ -106,7 +106,7 @@ def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluste
     assert failure_targets.choose_failure_targets(cluster.client, failure, pods, {target}, 1) != [target]
     real["metadata"]["labels"] = {"perfscale.seatrial/simulated": "true"}
     assert failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1) == []
-    assert "no two pods of a workload run on one real node" in failure_targets.why_skipped(failure)
+    assert "no two pods of a workload run on one real node" in failure_targets.why_no_target(failure)
 
 
 def pods_of_workload(cluster: NodeServer, names: str) -> None:
@@ -123,9 +123,9 @@ def pods_of_workload(cluster: NodeServer, names: str) -> None:
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
-    monkeypatch.setattr(real_node_failures, "read_cluster_folder", lambda _server: {"instance": "none"})
-    monkeypatch.setattr(real_node_failures, "inject_network_cut", lambda _row: None)
-    monkeypatch.setattr(real_node_failures, "undo_network_cut", lambda _server, _row: True)
+    monkeypatch.setattr(kubelet_and_network_failures, "read_cluster_folder", lambda _server: {"instance": "none"})
+    monkeypatch.setattr(kubelet_and_network_failures, "inject_network_cut", lambda _row: None)
+    monkeypatch.setattr(kubelet_and_network_failures, "undo_network_cut", lambda _server, _row: True)
 
 
 @pytest.mark.usefixtures("cuts")
@@ -159,9 +159,9 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
     cluster: NodeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def inject(_row: Any) -> None:
-        raise real_node_failures.PodEnded("pod p has ended")
+        raise kubelet_and_network_failures.PodEnded("pod p has ended")
 
-    monkeypatch.setattr(real_node_failures, "inject_network_cut", inject)
+    monkeypatch.setattr(kubelet_and_network_failures, "inject_network_cut", inject)
     pods_of_workload(cluster, "pq")
     found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
     found.open()
@@ -170,10 +170,10 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
     found.check()
     found.close()
     assert rows(tmp_path, "skipped")[0]["reason"] == "pod p has ended" and rows(tmp_path, "injected") == []
-    assert failure_ledger.open_failures(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
+    assert failure_ledger.failures_not_undone(failure_ledger.read_failures(point(tmp_path) / failure_ledger.FILE)) == []
     assert len(rows(tmp_path, "undone")) == 1 and found.summary() == {"skipped": 1}
 
 
 def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
     with pytest.raises(InputError, match="network_cut is possible only on a real node of a rehearsal"):
-        failure_actions.check_cluster(cluster.client, plan("network_cut"))
+        failure_actions.check_failures_are_possible(cluster.client, plan("network_cut"))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
-    guard_processes,
-    real_node_failures,
+    failure_guards,
+    kubelet_and_network_failures,
 )
 
 
@@ -29,7 +29,9 @@ def test_a_kubelet_may_start_again_when_its_guard_ends(
 ) -> None:
     flag, away = tmp_path / "flag", tmp_path / "away"
     flag.write_text("")
-    guard = subprocess.Popen(guard_processes.command_line_of_guard(real_node_failures._KUBELET_GUARD, flag, 60, [away]))
+    guard = subprocess.Popen(
+        failure_guards.command_line_of_guard(kubelet_and_network_failures._KUBELET_GUARD, flag, 60, [away])
+    )
     try:
         deadline = time.monotonic() + 20
         while not away.exists() and time.monotonic() < deadline:
@@ -48,4 +50,4 @@ def test_nothing_is_undone_in_a_folder_that_is_not_of_the_running_cluster(tmp_pa
     away.parent.mkdir(parents=True)
     away.write_text("")
     row = {"kind": "kubelet_restarted", "target": "real-0", "before": {"instance": str(tmp_path)}}
-    assert real_node_failures.undo_kubelet_outage("https://127.0.0.1:1", row) is False and away.exists()
+    assert kubelet_and_network_failures.undo_kubelet_outage("https://127.0.0.1:1", row) is False and away.exists()

@@ -20,8 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
     control_plane_failures,
-    guard_processes,
-    real_node_failures,
+    failure_guards,
+    kubelet_and_network_failures,
 )
 
 SERVER = "https://127.0.0.1:1"
@@ -60,7 +60,9 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[instan
     )
     try:
         addresses = [f"10.9.0.{number}" for number in (1, 2, 3, 4)]
-        await_true(lambda: len(real_node_failures._processes_with_addresses(node.pid, addresses)) == 4, "no networks")
+        await_true(
+            lambda: len(kubelet_and_network_failures._processes_with_addresses(node.pid, addresses)) == 4, "no networks"
+        )
         yield found
     finally:
         os.killpg(node.pid, signal.SIGKILL)
@@ -77,56 +79,56 @@ def row(instance: instance_dir.InstancePaths, *numbers: int) -> dict[str, Any]:
 def cuts(failure: dict[str, Any]) -> list[bool]:
     instance = control_plane_failures.instance_in_folder(Path(failure["before"]["instance"]))
     node = control_plane_failures.running_processes(instance)["node"].pid
-    return [real_node_failures._is_cut(*pair) for pair in real_node_failures._pairs(node, failure)]
+    return [kubelet_and_network_failures._is_cut(*pair) for pair in kubelet_and_network_failures._pairs(node, failure)]
 
 
 def kill_guard(instance: instance_dir.InstancePaths, failure: dict[str, Any]) -> None:
-    flag = guard_processes.flag_file_of_guard(instance, real_node_failures._guard_name(failure))
+    flag = failure_guards.flag_file_of_guard(instance, kubelet_and_network_failures._guard_name(failure))
     os.kill(files.read_json(flag)["pid"], signal.SIGKILL)
 
 
 def test_cuts_of_one_failure_end_each_by_itself(instance: instance_dir.InstancePaths) -> None:
     first, second = row(instance, 1, 2), row(instance, 3, 4)
-    real_node_failures.inject_network_cut(first)
-    real_node_failures.inject_network_cut(second)
-    assert real_node_failures.undo_network_cut(SERVER, first)
+    kubelet_and_network_failures.inject_network_cut(first)
+    kubelet_and_network_failures.inject_network_cut(second)
+    assert kubelet_and_network_failures.undo_network_cut(SERVER, first)
     assert cuts(first) == [False, False] and cuts(second) == [True, True]
-    assert real_node_failures.undo_network_cut(SERVER, second) and cuts(second) == [False, False]
-    assert not real_node_failures.undo_network_cut(SERVER, second)
+    assert kubelet_and_network_failures.undo_network_cut(SERVER, second) and cuts(second) == [False, False]
+    assert not kubelet_and_network_failures.undo_network_cut(SERVER, second)
 
 
 def test_a_cut_whose_guard_was_killed_is_undone(instance: instance_dir.InstancePaths) -> None:
     failure = row(instance, 1, 2)
-    real_node_failures.inject_network_cut(failure)
+    kubelet_and_network_failures.inject_network_cut(failure)
     kill_guard(instance, failure)
     assert cuts(failure) == [True, True]
-    assert real_node_failures.undo_network_cut(SERVER, failure) and cuts(failure) == [False, False]
+    assert kubelet_and_network_failures.undo_network_cut(SERVER, failure) and cuts(failure) == [False, False]
 
 
 def test_what_is_still_cut_is_not_recorded_as_undone(
     instance: instance_dir.InstancePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = row(instance, 1, 2)
-    real_node_failures.inject_network_cut(failure)
+    kubelet_and_network_failures.inject_network_cut(failure)
     kill_guard(instance, failure)
-    monkeypatch.setattr(real_node_failures, "_NETWORK_GUARD", "raise SystemExit('not permitted')")
+    monkeypatch.setattr(kubelet_and_network_failures, "_NETWORK_GUARD", "raise SystemExit('not permitted')")
     with pytest.raises(ProcessError, match="network of ns/p1 is still cut, and its guard has ended: not permitted"):
-        real_node_failures.undo_network_cut(SERVER, failure)
+        kubelet_and_network_failures.undo_network_cut(SERVER, failure)
 
 
 def test_a_guard_that_cuts_nothing_names_the_failure_and_its_log(
     instance: instance_dir.InstancePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(real_node_failures, "_NETWORK_GUARD", "sys.exit(3)")
+    monkeypatch.setattr(kubelet_and_network_failures, "_NETWORK_GUARD", "sys.exit(3)")
     with pytest.raises(
         ProcessError,
         match=r"^network_cut of ns/p1 has not begun: its guard has ended with exit code 3; see .*-guard.log",
     ):
-        real_node_failures.inject_network_cut(row(instance, 1, 2))
+        kubelet_and_network_failures.inject_network_cut(row(instance, 1, 2))
     assert not list(instance.records.iterdir())
 
 
 def test_a_pod_that_has_ended_is_named(instance: instance_dir.InstancePaths) -> None:
-    with pytest.raises(real_node_failures.PodEnded, match=r"address 10.9.0.9 of pod p9"):
-        real_node_failures.inject_network_cut(row(instance, 1, 9))
+    with pytest.raises(kubelet_and_network_failures.PodEnded, match=r"address 10.9.0.9 of pod p9"):
+        kubelet_and_network_failures.inject_network_cut(row(instance, 1, 9))
     assert not list(instance.records.iterdir())

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import (
     client_bottleneck,
-    raised_priority,
+    raised_thread_priority,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
     PromptTexts,
-    token_count,
+    draw_token_count,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_connection import (
     InferenceServer,
@@ -44,6 +44,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     EngineLimits,
     RequestEngine,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import (
+    RequestSchedule,
+    SearchSchedule,
+    SearchSpec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.several_clients import (
     ClientReport,
     join_reports,
@@ -51,11 +56,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import (
     StreamedResponse,
     error_text,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.when_requests_are_due import (
-    RequestSchedule,
-    SearchSchedule,
-    SearchSpec,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import ClientPart
 from hypothesis import given
@@ -278,10 +278,10 @@ def test_prompts_have_their_lengths_and_different_beginnings() -> None:
 
 def test_a_number_of_tokens_follows_from_index_and_seed() -> None:
     spec = {"type": "lognormal", "mean": 100, "sigma": 1, "high": 200}
-    drawn = [token_count(index, spec, 1, "prompt") for index in range(200)]
-    assert drawn == [token_count(index, spec, 1, "prompt") for index in range(200)]
+    drawn = [draw_token_count(index, spec, 1, "prompt") for index in range(200)]
+    assert drawn == [draw_token_count(index, spec, 1, "prompt") for index in range(200)]
     assert min(drawn) >= 1 and max(drawn) <= 200 and len(set(drawn)) > 50
-    assert token_count(3, 12.0, 1, "prompt") == 12
+    assert draw_token_count(3, 12.0, 1, "prompt") == 12
 
 
 def test_stamps_are_converted_and_survive_that_the_wall_clock_is_set() -> None:
@@ -462,7 +462,7 @@ def test_only_the_thread_that_sends_runs_in_real_time_and_only_while_it_sends() 
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     except OSError:
         real_time = os.SCHED_OTHER  # not permitted
-    with raised_priority():
+    with raised_thread_priority():
         policy = os.sched_getscheduler(0)
         thread = threading.Thread(target=lambda: others.append(os.sched_getscheduler(0)))
         thread.start()
@@ -483,7 +483,7 @@ def test_who_may_not_clear_the_flag_of_real_time_leaves_it_and_ends_the_load(mon
     monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: policies[-1])
     real_time, usual = os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
     for _load in range(2):
-        with raised_priority():
+        with raised_thread_priority():
             assert policies[-1] == real_time
         assert policies[-1] == usual
     assert policies == [os.SCHED_OTHER, real_time, usual, real_time, usual]
@@ -492,7 +492,7 @@ def test_who_may_not_clear_the_flag_of_real_time_leaves_it_and_ends_the_load(mon
 def test_a_policy_that_the_user_has_chosen_is_kept() -> None:
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
-        with raised_priority():
+        with raised_thread_priority():
             assert os.sched_getscheduler(0) == os.SCHED_BATCH
         assert os.sched_getscheduler(0) == os.SCHED_BATCH
     finally:

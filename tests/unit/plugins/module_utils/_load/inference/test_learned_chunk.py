@@ -23,10 +23,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     EngineLimits,
     RequestEngine,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import LearnedChunk
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.when_requests_are_due import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_schedule import (
     RequestSchedule,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.streamed_response import LearnedChunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference import token_receiver
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.token_receiver import (
     ConnectionEvents,
-    put_tokens_aside,
+    receive_tokens_unparsed,
 )
 
 MANY, LATER = 20, 10**12
@@ -95,8 +95,8 @@ def test_so_many_tokens_of_an_answer_are_put_aside_and_the_next_one_has_them_par
     )
     most = token_receiver._MOST_ASIDE
     for number in range(most):
-        assert put_tokens_aside({3: connection}, [(3, select.EPOLLIN)]) == []  # type: ignore[dict-item]
+        assert receive_tokens_unparsed({3: connection}, [(3, select.EPOLLIN)]) == []  # type: ignore[dict-item]
         assert len(connection.aside) == number + 1
-    assert put_tokens_aside({3: connection}, [(3, select.EPOLLIN)]) == [(connection, select.EPOLLIN)]  # type: ignore[dict-item]
+    assert receive_tokens_unparsed({3: connection}, [(3, select.EPOLLIN)]) == [(connection, select.EPOLLIN)]  # type: ignore[dict-item]
     assert connection.unread == token
     assert len(connection.aside) == most

@@ -55,7 +55,7 @@ def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_
     one = {"changed": True, "counts": counts, "timed_out": False, "stopped": "", "waiting_for": [], "refusals": [],
            "held_back": 0, "stolen": 0.0, "rate": 1.0, "load_seconds": 1.0, "repeated": {}, "sessions": 1, "events": 4,
            "gaps": 0, "sampling": {}, "notes": [], "seconds": 2.0}  # fmt: skip
-    found = client_results.joined_result(request_of, 7, {0: one}, lost, 3.0)
+    found = client_results.join_client_results(request_of, 7, {0: one}, lost, 3.0)
     assert (found["counts"]["created"], found["counts"]["already_mine"], found["counts"]["unknown"]) == (5, 1, 1)
     wanted = "clients were lost (client 1: exit code 137); the fate of 1 workload is unknown: run-abc-001-3"
     assert found["stopped"] == wanted and wanted in found["msg"]

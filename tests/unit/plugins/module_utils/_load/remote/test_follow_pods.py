@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import (
-    ClientState,
-    DriverPod,
-    PodsState,
-)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import (
     PodsFollower,
     _unready_clients_text,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_pods_lifecycle import (
+    ClientState,
+    DriverPod,
+    PodsState,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 

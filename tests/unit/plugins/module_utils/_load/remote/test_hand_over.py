@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import driver_pod, files_in_configmaps
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import ClientState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+    files_in_configmaps,
+    load_pods_lifecycle,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_pods_lifecycle import ClientState
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -212,12 +215,15 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     clients = (ended, ClientState("running"), ClientState("running"), ClientState())
     pods = {1: "exit code 137, Error"}
     job: dict[str, Any] = {"status": {"failedIndexes": "0-1,7"}}
-    assert driver_pod.clients_without_pod(job, clients, pods) == {1: "exit code 137, Error"}
+    assert load_pods_lifecycle.clients_without_pod(job, clients, pods) == {1: "exit code 137, Error"}
     job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
-    assert driver_pod.clients_without_pod(job, clients, pods) == {
+    assert load_pods_lifecycle.clients_without_pod(job, clients, pods) == {
         1: "exit code 137, Error",
         2: "too long",
         3: "too long",
     }
-    assert driver_pod.clients_without_pod({}, clients, pods) == {}
-    assert driver_pod.parse_index_intervals("1,3-5") == {1, 3, 4, 5} and driver_pod.parse_index_intervals("") == set()
+    assert load_pods_lifecycle.clients_without_pod({}, clients, pods) == {}
+    assert (
+        load_pods_lifecycle.parse_index_intervals("1,3-5") == {1, 3, 4, 5}
+        and load_pods_lifecycle.parse_index_intervals("") == set()
+    )

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps, remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.driver_pod import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_pods_lifecycle import (
     ClientState,
     DriverPod,
     PodsState,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 from config_map_store import ConfigMapStore

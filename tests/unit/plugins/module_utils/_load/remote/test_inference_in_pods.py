@@ -23,8 +23,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     open_request_log,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import ClientPart
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import inference_client, pod_manifests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.inference_client import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+    inference_client_in_pod,
+    pod_manifests,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.inference_client_in_pod import (
     END,
     RemoteInferenceClient,
 )
@@ -66,9 +69,11 @@ def test_shares_of_clients_in_pods_are_a_partition_of_one_plan(
     folder = tmp_path_factory.getbasetemp() / "001"
     params = params_of(folder, count=conversations, turns=turns, clients=clients, seed=seed, **model)
     params["models"] = [{"name": "a", "weight": 3.0}, {"name": "b", "weight": 1.0}]
-    alone = inference_client.make_plan({**params, "clients": 1} if not streams else {**params, "clients": clients})
+    alone = inference_client_in_pod.plan_inference_load(
+        {**params, "clients": 1} if not streams else {**params, "clients": clients}
+    )
     load = InferenceLoadInPods(InferenceSpec.from_params(params), StepDirectory(None), ProgressLog(None), params)
-    plan = inference_client.make_plan(load.request())
+    plan = inference_client_in_pod.plan_inference_load(load.request())
     assert plan == alone, "the plan is that of one process"
     taken: list[int] = []
     for number in range(clients):
@@ -119,8 +124,8 @@ def test_key_and_authorities_are_in_the_secret_only(tmp_path: Path) -> None:
     asked = {"request": request, "lock": None}
     made = pod_manifests.objects_owned_by_job(spec, "uid", asked, load.secrets())
     [secret] = [thing for thing in made if thing["kind"] == "Secret" and thing["metadata"]["name"] == spec.name]
-    assert {inference_client.API_KEY, inference_client.AUTHORITIES} < set(secret["data"])
-    encoded = secret["data"][inference_client.API_KEY]
+    assert {inference_client_in_pod.API_KEY, inference_client_in_pod.AUTHORITIES} < set(secret["data"])
+    encoded = secret["data"][inference_client_in_pod.API_KEY]
     assert [thing["kind"] for thing in made if encoded in json.dumps(thing)] == ["Secret"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import observation_writer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
@@ -175,7 +175,7 @@ def test_the_event_of_a_new_object_is_decoded_once_if_its_type_comes_first(monke
     decoded: list[bytes] = []
 
     def counting(shape: Any) -> Any:
-        decode = needed_json_fields.create_document_decoder(shape)
+        decode = partial_json_decoder.create_document_decoder(shape)
         return lambda line: decoded.append(line) or decode(line)
 
     monkeypatch.setattr(observation_writer, "create_document_decoder", counting)

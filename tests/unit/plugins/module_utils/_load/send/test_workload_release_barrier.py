@@ -54,19 +54,19 @@ def test_batches_follow_from_the_arrivals() -> None:
     ("text", "number"), [("all", 40), ("95 %", 38), ("95%", 38), ("99.9 %", 40), ("1", 1), ("40", 40), ("5 %", 2)]
 )
 def test_the_required_number(text: str, number: int) -> None:
-    assert workload_release_barrier.required_number(text, 40) == number
+    assert workload_release_barrier.required_ready_count(text, 40) == number
 
 
 @pytest.mark.parametrize("text", ["", "none", "0", "41", "0 %", "101 %", "-3", "95 percent"])
 def test_a_required_number_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"must be all, a percentage such as 95 %, or a number from 1 to 40"):
-        workload_release_barrier.required_number(text, 40)
+        workload_release_barrier.required_ready_count(text, 40)
 
 
 def test_a_release_that_cannot_be_is_refused() -> None:
     given = {"stage": "redy", "arrival": CLOSED, "required": "all", "timeout": 1.0, "abort": False}
     with pytest.raises(InputError, match=r"no stage 'redy' \(did you mean ready\?\)|no stage 'redy'.*ready"):
-        workload_release_barrier.check_release(given, 3, 1, ["created", "ready"])
+        workload_release_barrier.check_release_is_possible(given, 3, 1, ["created", "ready"])
     with pytest.raises(InputError, match="at_once"):
         spec(3, arrival={"type": "closed", "at_once": 2})
     with pytest.raises(InputError, match="timeout is -1"):
@@ -147,7 +147,9 @@ def test_all_are_released_with_one_write_when_the_last_one_is_ready(trial: Any) 
     assert one.written == [4]
     posted = json.loads(next(asked.body for asked in one.asked if asked.method == "POST"))
     assert (
-        posted["metadata"]["name"] == workload_release_barrier.lease_name("test-run", "001") == "test-run-001-release"
+        posted["metadata"]["name"]
+        == workload_release_barrier.release_lease_name("test-run", "001")
+        == "test-run-001-release"
     )
     assert posted["metadata"]["labels"] == {"perfscale.seatrial/run": "test-run", "perfscale.seatrial/point": "001"}
     (row,) = one.rows

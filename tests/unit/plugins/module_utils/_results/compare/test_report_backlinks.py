@@ -29,7 +29,7 @@ def made(tmp_path: Path) -> Path:
     """An empty report, rendered from its template."""
     folder = tmp_path / "run" / "report"
     folder.mkdir(parents=True)
-    fragment = write_report.render(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
+    fragment = write_report.render_template(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
     (folder / "index.html").write_text(f"<p>before</p>\n{fragment}\n<p>after</p>", encoding="utf-8")
     (tmp_path / "compare").mkdir()
     (tmp_path / "compare" / "index.html").write_text("<p>", encoding="utf-8")
@@ -42,7 +42,7 @@ def test_compared_runs_and_their_comparison_link_to_each_other(tmp_path: Path, d
         write_timeline(str(top))
         write_verdict(str(top), 0.5)
         (top / "report").mkdir()
-        shown = write_report.render(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
+        shown = write_report.render_template(TEMPLATES / comparison_page.FRAGMENT, {"comparisons": []})
         (top / "report" / "index.html").write_text(f"{shown}<p>the rest</p>", encoding="utf-8")
     result = compare_runs.write_run_comparison(
         [str(top) for top in tops], str(tmp_path / "out"), [definitions], str(COMPARE)

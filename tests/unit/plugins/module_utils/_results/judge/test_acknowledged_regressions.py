@@ -21,7 +21,7 @@ ENTRY = {"kpi": "time_to_*", "since": "new0", "until": "2999-12-31", "ticket": "
 
 def judged(new: list[float], labels: frozenset[str] = frozenset(), **changed: Any) -> HistoryReading:
     """Judge new runs with one acknowledgement."""
-    chosen = history_settings.settings_from_params({"acknowledged": [{**ENTRY, **changed}]})
+    chosen = history_settings.comparison_settings_from_params({"acknowledged": [{**ENTRY, **changed}]})
     return judge_history([replace(series(OLD, new), labels=labels)], chosen)[0]
 
 
@@ -33,7 +33,9 @@ def test_a_known_regression_passes_and_says_so_first(nights: int) -> None:
     kpi = {"name": "a", "point": "000", "reading": found.result, "why": found.why}
     verdict = {**overall_verdict.verdict_with_exit_status([], [found.result]), "kpis": [kpi]}
     assert (verdict["verdict"], verdict["exit_status"]) == ("pass", 0)
-    assert overall_verdict.first_reason(verdict).startswith("pass: a (point 000): known regression (PERF-7)")
+    assert overall_verdict.verdict_with_first_reason(verdict).startswith(
+        "pass: a (point 000): known regression (PERF-7)"
+    )
 
 
 def test_a_version_is_acknowledged_by_its_label() -> None:
@@ -55,11 +57,11 @@ def test_later_nights_are_covered_from_the_first_one_on(nights: int, last: float
     """In nightly use the first run with the regression is a past run of the next night."""
     known = series(OLD, [*noisy(4, 130, nights - 1), last])
     nightly = replace(known, old=(*known.old, *known.new[:-1]), new=known.new[-1:])
-    chosen = history_settings.settings_from_params({"acknowledged": [ENTRY]})
+    chosen = history_settings.comparison_settings_from_params({"acknowledged": [ENTRY]})
     (found,) = judge_history([nightly], chosen)
     assert found.result == result
     assert "known regression (PERF-7)" in found.why
-    ended = history_settings.settings_from_params({"acknowledged": [{**ENTRY, "until": "2020-01-31"}]})
+    ended = history_settings.comparison_settings_from_params({"acknowledged": [{**ENTRY, "until": "2020-01-31"}]})
     assert "PERF-7" not in judge_history([nightly], ended)[0].why
 
 
@@ -90,7 +92,7 @@ def test_other_figures_and_runs_are_judged_as_ever(changed: dict[str, str]) -> N
 )
 def test_anything_else_is_refused(given: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        history_settings.settings_from_params({"acknowledged": given})
+        history_settings.comparison_settings_from_params({"acknowledged": given})
 
 
 def test_a_figure_that_does_not_exist_is_refused() -> None:

@@ -181,7 +181,7 @@ def test_patterns_that_match_nothing_are_found() -> None:
 
 def test_the_old_points_are_named_by_what_distinguishes_them() -> None:
     def text(*runs: PastRun, on: tuple[str, ...]) -> str:
-        return comparable_points.difference_text([one.points[0] for one in runs], OWN, LabelRules(on))
+        return comparable_points.label_difference_text([one.points[0] for one in runs], OWN, LabelRules(on))
 
     older, oldest = past(ran__openshift="4.19.3"), past(ran__openshift="4.18.9")
     assert text(older, older, on=("ran.openshift",)) == "4.19.3"

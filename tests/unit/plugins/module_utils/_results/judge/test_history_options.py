@@ -15,7 +15,7 @@ from past_run_files import write_past_run
 def request(**given: Any) -> HistoryRequest:
     found = ArgumentSpecValidator(history_settings.OPTIONS).validate(given)
     assert not found.error_messages
-    return history_settings.request_from_params(found.validated_parameters)
+    return history_settings.history_request_from_params(found.validated_parameters)
 
 
 def test_without_options_nothing_is_read() -> None:

@@ -203,7 +203,10 @@ def test_a_limit_decides_and_its_figure_is_named(tmp_path):
         ("m", "outside"),
         ("absent", "not measured"),
     ]
-    assert overall_verdict.first_reason(document) == "regression: m (point 000): 3 s is outside the limit, max 2 s."
+    assert (
+        overall_verdict.verdict_with_first_reason(document)
+        == "regression: m (point 000): 3 s is outside the limit, max 2 s."
+    )
     assert judge_run.judge_whole_run(run, {"000": table()}, JudgingRules(0.5, {"000": given["000"][1:]}))[
         "verdict"
     ] == ("inconclusive")

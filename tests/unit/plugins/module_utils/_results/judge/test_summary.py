@@ -126,7 +126,7 @@ def test_both_files_lie_in_the_run_directory_and_are_written_again_when_the_run_
     [(None, "–"), (0.0, "0 %"), (-0.05, "-5 %"), (0.0123, "+1.2 %"), (0.123, "+12 %"), (20.0, "over 1,000 %")],
 )
 def test_a_change_is_a_percentage(change, text):
-    assert overall_verdict.change_text({"change": change}) == text
+    assert overall_verdict.kpi_change_text({"change": change}) == text
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ def test_a_change_of_bounds_is_not_called_one_of_values(values: list[float | Non
     series = [{"group": "old", "run": "a", "value": None, "low": 3.0, "high": None}]
     series += [{"group": "new", "run": "b", "value": value, "low": 3.0, "high": None} for value in values]
     kpi = {"change": 0.1, "new": {"n": len(values), "value": 4.0}, "series": series}
-    assert overall_verdict.change_text(kpi) == text
+    assert overall_verdict.kpi_change_text(kpi) == text

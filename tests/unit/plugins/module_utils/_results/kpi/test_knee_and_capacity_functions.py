@@ -116,7 +116,7 @@ def test_a_load_in_steps_has_a_knee_for_each_stage_and_any_other_load_has_none(s
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=8))
 def test_a_falling_fit_never_rises_and_keeps_the_mean(steps):
     shares, weights = [share for share, _weight in steps], [weight for _share, weight in steps]
-    fit = knee_and_capacity_functions.falling_fit(shares, weights)
+    fit = knee_and_capacity_functions.fit_non_increasing_shares(shares, weights)
     assert len(fit) == len(shares) and all(a >= b - 1e-9 for a, b in zip(fit, fit[1:], strict=False))
     mean = sum(share * weight for share, weight in steps)
     assert sum(share * weight for share, weight in zip(fit, weights, strict=True)) == pytest.approx(mean, abs=1e-6)
@@ -126,5 +126,5 @@ def test_a_falling_fit_never_rises_and_keeps_the_mean(steps):
 def test_a_crossing_lies_between_the_steps_around_it(shares, share):
     fit = sorted(shares, reverse=True)
     rates = [float(2**place) for place in range(len(fit))]
-    value, low, high = knee_and_capacity_functions.crossing(rates, fit, share)
+    value, low, high = knee_and_capacity_functions.rate_where_share_is_crossed(rates, fit, share)
     assert low <= value <= high or value == float("inf")

@@ -56,8 +56,8 @@ def test_waiting_of_a_queue_and_of_a_priority_looks_at_theirs_only() -> None:
     data = world(rows, [pod(0, 1, 2, 9), pod(1, 6, 7, 9)])
     assert scheduler_functions.waiting(data, "p50", queue="b").value == 7
     assert scheduler_functions.waiting(data, "p50", priority="p-a").value == 2
-    assert scheduler_functions.queue_names_of_workloads(data) == ["a", "b"]
-    assert scheduler_functions.priority_names_of_workloads(data) == ["p-a", "p-b"]
+    assert scheduler_functions.distinct_queue_names(data) == ["a", "b"]
+    assert scheduler_functions.distinct_priority_names(data) == ["p-a", "p-b"]
 
 
 def test_what_was_held_is_useful_waiting_or_lost(two_gangs: PointData) -> None:
@@ -115,7 +115,7 @@ def test_without_what_they_asked_for_nothing_is_known(good) -> None:
     ):
         found = function(PointData(table))
         assert (found.value, found.note, found.inapplicable) == (None, scheduler_functions.UNKNOWN, True)
-    assert scheduler_functions.queue_names_of_workloads(PointData(table)) == []
+    assert scheduler_functions.distinct_queue_names(PointData(table)) == []
 
 
 def test_a_capacity_without_the_requested_resources_leaves_figures_unknown(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def point(found: PointFailures | None) -> PointData:
 
 def test_a_load_without_failures_has_no_plots_of_them() -> None:
     assert failure_plots.draw_failed_ranks(point(None), "") is None
-    assert failure_plots.draw_gpu_seconds(point(None), "") is None
-    assert failure_plots.draw_gpu_seconds(point(PointFailures()), "") is None
+    assert failure_plots.draw_use_of_gpu_seconds(point(None), "") is None
+    assert failure_plots.draw_use_of_gpu_seconds(point(PointFailures()), "") is None
 
 
 def test_a_replacement_takes_the_line_of_the_pod_that_was_lost(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_replacement_takes_the_line_of_the_pod_that_was_lost(tmp_path: Path) -
 def test_the_parts_of_the_gpu_seconds_are_what_was_held(tmp_path: Path) -> None:
     found = failures()
     with plot_canvas.plot_style_context():
-        drawing = failure_plots.draw_gpu_seconds(point(found), "")
+        drawing = failure_plots.draw_use_of_gpu_seconds(point(found), "")
         assert drawing is not None
         plot_canvas.write_png_and_csv(drawing, tmp_path / "gpu_seconds")
     seconds = {row[0]: row[1] for row in drawing.rows}
@@ -88,7 +88,7 @@ def test_the_parts_of_the_gpu_seconds_are_what_was_held(tmp_path: Path) -> None:
 
 def test_of_pods_without_gpus_the_plot_shows_what_became_of_their_seconds() -> None:
     with plot_canvas.plot_style_context():
-        with_gpus, without = (failure_plots.draw_gpu_seconds(point(failures(gpus)), "") for gpus in (2, 0))
+        with_gpus, without = (failure_plots.draw_use_of_gpu_seconds(point(failures(gpus)), "") for gpus in (2, 0))
     assert with_gpus is not None and without is not None
     assert without.title == with_gpus.title.replace("GPU-seconds", "pod-seconds") != with_gpus.title
     assert without.columns == ["part", "pod_seconds", "share"]
@@ -98,7 +98,7 @@ def test_of_pods_without_gpus_the_plot_shows_what_became_of_their_seconds() -> N
 @pytest.mark.parametrize("label", ["", "seed = 1", "workload_scale_tolerations[0].tolerationSeconds = 20, seed = 1"])
 def test_the_title_of_a_plot_is_not_wider_than_the_plot(label: str) -> None:
     with plot_canvas.plot_style_context():
-        drawing = failure_plots.draw_gpu_seconds(point(failures()), label)
+        drawing = failure_plots.draw_use_of_gpu_seconds(point(failures()), label)
         assert drawing is not None
         (title,) = (text for text in drawing.figure.texts if text.get_fontweight() == "bold")
         assert title.get_window_extent().x1 <= drawing.figure.bbox.x1

@@ -47,7 +47,7 @@ def test_each_figure_has_a_plot_with_a_line_for_each_value(tmp_path: Path, simul
         point(tmp_path, "002", {RANK: 16}, 5.0, 5.5, simulated=simulated),
         point(tmp_path, "003", {RANK: 64}, 2.0, 2.2, simulated=simulated),
     ]
-    plots = setting_effect_plots.draw_effects(points, tmp_path)
+    plots = setting_effect_plots.draw_setting_effects(points, tmp_path)
     assert [one.path.name for one in plots] == [f"effects_{SPEED}.png", f"effects_{RUNTIME}.png"]
     speed = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert [(one["setting"], one["from"], one["to"], one["change"]) for one in speed] == [
@@ -63,23 +63,23 @@ def test_attempts_at_a_point_count_together_and_what_failed_does_not(tmp_path: P
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "001-2", {RANK: 4}, 11.0)]
     points += [point(tmp_path, "002", {RANK: 16}, 20.0), point(tmp_path, "002-2", {RANK: 16}, 1.0)]
     points[-1].record["status"] = "failed"
-    plots = setting_effect_plots.draw_effects(points, tmp_path)
+    plots = setting_effect_plots.draw_setting_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert only["jobs"] == "3" and only["low_95"] and len(plots) == 2
 
 
 def test_one_job_at_each_point_gives_a_change_without_an_interval(tmp_path: Path) -> None:
     points = [point(tmp_path, "001", {RANK: 4}, 10.0), point(tmp_path, "002", {RANK: 16}, 20.0)]
-    plots = setting_effect_plots.draw_effects(points, tmp_path)
+    plots = setting_effect_plots.draw_setting_effects(points, tmp_path)
     (only,) = rows_of(tmp_path / f"effects_{SPEED}.csv")
     assert (only["change"], only["low_95"], only["high_95"]) == ("100", "", "")
     assert "+100 %, without an interval (1 pair of points, 2 jobs)" in plots[0].alt
 
 
 def test_without_a_matrix_of_trainings_nothing_is_drawn(tmp_path: Path) -> None:
-    assert setting_effect_plots.draw_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
+    assert setting_effect_plots.draw_setting_effects([point(tmp_path, "001", {RANK: 4}, 10.0)], tmp_path) == []
     assert (
-        setting_effect_plots.draw_effects(
+        setting_effect_plots.draw_setting_effects(
             [point(tmp_path, "004", {"a": 1}), point(tmp_path, "005", {"a": 2})], tmp_path
         )
         == []

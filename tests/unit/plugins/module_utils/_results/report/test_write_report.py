@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import NEEDED, PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import write_kpis
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report import (
-    figure_texts,
+    kpi_text_filters,
     page_content,
     write_report,
 )
@@ -90,7 +90,7 @@ def rendered(top):
     drawn = {"across": [], "history": [], "repeated": [], "bisection": {}, "decisions": []}
     content = {**page_content.report_template_variables(found, verdict, tables, warnings), **drawn}
     path = top / "page.html"
-    path.write_text(write_report.render(TEMPLATE, content), encoding="utf-8")
+    path.write_text(write_report.render_template(TEMPLATE, content), encoding="utf-8")
     return Page(path)
 
 
@@ -166,7 +166,7 @@ def test_the_knee_of_a_stage_is_no_quantile_of_the_time_that_it_took(tmp_path, d
     created = next(one for one in point["stages"] if one["name"] == "created")
     place = page_content.QUANTILES.index("p95")
     assert created["took"][place]["value"] == kpis["duration_created_p95"]["value"]
-    assert figure_texts.format_kpi_value(created["took"][place]) == figure_texts.format_kpi_value(
+    assert kpi_text_filters.format_kpi_value(created["took"][place]) == kpi_text_filters.format_kpi_value(
         kpis["duration_created_p95"]
     )
 

@@ -101,7 +101,7 @@ def run_of(folder: Path, *kinds: str) -> Path:
 
 def test_points_through_runai_get_files_and_plots_without_being_asked(tmp_path: Path) -> None:
     run = run_of(tmp_path, "TrainingWorkload", "Job")
-    done = runai_export.write_for_points(run, **EVERYTHING)
+    done = runai_export.write_runai_files_of_points(run, **EVERYTHING)
     assert done["points"] == {"001": {"submitted.json": 2, "sampled.json": 2}} and done["changed"]
     folder = run / "points/001/runai"
     names = {"submitted.json", "sampled.json", "times.csv", "names.csv", "general.png", "detailed.png"}
@@ -109,7 +109,7 @@ def test_points_through_runai_get_files_and_plots_without_being_asked(tmp_path: 
     assert size(folder / "general.png") == (1500, 300)
     assert size(folder / "detailed.png") == (3000, 1020)
     assert not (run / "points/002/runai").exists()
-    assert set(runai_export.write_for_points(run, **{**EVERYTHING, "all_points": True})["points"]) == {
+    assert set(runai_export.write_runai_files_of_points(run, **{**EVERYTHING, "all_points": True})["points"]) == {
         "001",
         "002",
     }
@@ -117,12 +117,12 @@ def test_points_through_runai_get_files_and_plots_without_being_asked(tmp_path: 
 
 def test_a_plot_that_is_no_longer_wanted_does_not_stay(tmp_path: Path) -> None:
     run = run_of(tmp_path, "InteractiveWorkload")
-    runai_export.write_for_points(run, **EVERYTHING)
-    runai_export.write_for_points(run, **{**EVERYTHING, "plots": ["general"]})
+    runai_export.write_runai_files_of_points(run, **EVERYTHING)
+    runai_export.write_runai_files_of_points(run, **{**EVERYTHING, "plots": ["general"]})
     folder = run / "points/001/runai"
     assert (folder / "general.png").exists() and not (folder / "detailed.png").exists()
 
 
 def test_a_negative_number_of_workloads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="tail is -1"):
-        runai_export.write_for_points(tmp_path, **{**EVERYTHING, "tail": -1})
+        runai_export.write_runai_files_of_points(tmp_path, **{**EVERYTHING, "tail": -1})

@@ -18,7 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.la
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.timeline_functions import duration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import ServerClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.revision_and_server_clocks import (
+    ServerClock,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from hypothesis import given, settings
 from hypothesis import strategies as st

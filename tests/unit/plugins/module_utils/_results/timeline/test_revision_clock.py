@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.single_clocks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.revision_and_server_clocks import (
     RevisionClock,
     parse_resource_version,
 )

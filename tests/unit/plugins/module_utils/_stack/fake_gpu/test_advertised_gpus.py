@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import advertised_gpus, gpu_devices
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import (
+    advertised_gpus,
+    simulated_gpu_slices,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_gpu_slices import (
     DeviceShape,
     GpuPartition,
     GpuPartitioning,
@@ -25,7 +28,9 @@ LABELS = advertised_gpus.slice_labels("fake-gpu", "t1")
 
 
 def slices(gpus: int, node: dict[str, Any] = NODE, *partitions: GpuPartition) -> list[dict[str, Any]]:
-    return gpu_devices.node_slices(DeviceShape(gpus, "A100", 81920, GpuPartitioning(7, partitions)), node, LABELS)
+    return simulated_gpu_slices.node_slices(
+        DeviceShape(gpus, "A100", 81920, GpuPartitioning(7, partitions)), node, LABELS
+    )
 
 
 def test_only_what_differs_is_written() -> None:

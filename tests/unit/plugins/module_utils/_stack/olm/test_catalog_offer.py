@@ -130,11 +130,11 @@ def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
 
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
-    once = operator_specs.append_items(
+    once = operator_specs.append_to_lists(
         base, {"spec.daemonsets.tolerations": [{"key": "b"}, {"key": "a"}], "spec.new": [1]}
     )
     assert once == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}, {"key": "b"}]}, "new": [1]}}
-    assert operator_specs.append_items(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
+    assert operator_specs.append_to_lists(once, {"spec.daemonsets.tolerations": [{"key": "b"}]}) == once
     assert base == {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
 
 

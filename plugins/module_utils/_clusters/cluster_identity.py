@@ -60,7 +60,7 @@ def operator_versions(client: Client) -> OperatorVersions | None:
     return operators_from_csvs(csvs)
 
 
-def component_versions(client: Client) -> dict[str, str]:
+def rehearsal_component_versions(client: Client) -> dict[str, str]:
     """Return component -> version of a rehearsal cluster, of those that run another release than the one they name."""
     text = _read_optional_value(client, REHEARSAL, "data", "versions")
     return {str(name): str(version) for name, version in parse_json(text or "{}").items()}

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.figure_texts import format_kpi_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.report.kpi_text_filters import (
+    format_kpi_value,
+)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import (
     creation_ledger,
-    lifetime_stopper,
     object_creator,
+    timed_requests,
 )
 from scripted_server import RESET, Asked, ScriptedServer, status_object
 
@@ -42,7 +42,7 @@ class Trial:
 
         access = load_context_access(server.kubeconfig(folder / "kubeconfig"))
         settings = object_creator.SenderSettings(access, self.clock, write, 2.0, retry_time, "test-run", "001")
-        self.lifetimes = lifetime_stopper.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
+        self.lifetimes = timed_requests.WorkloadLifetimeStopper(settings, lifetime, 7, self.find, stopped={9})
 
     @staticmethod
     def find(index: int) -> tuple[str, str, str]:
@@ -59,7 +59,7 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from answers (one a request, the last one repeated) to (requests, Trial)."""
-    monkeypatch.setattr(lifetime_stopper, "_PAUSE", 0.01)
+    monkeypatch.setattr(timed_requests, "_PAUSE", 0.01)
     open_servers: list[ScriptedServer] = []
     trials: list[Trial] = []
 
@@ -91,7 +91,7 @@ def test_each_workload_is_stopped_when_its_own_time_is_over(trial: Any) -> None:
     assert one.lifetimes.left == 6
     one.wait()
     due = {
-        index: since[index] + draw_number_for_workload(index, SOON, 7, lifetime_stopper.LIFETIME_STREAM)
+        index: since[index] + draw_number_for_workload(index, SOON, 7, timed_requests.LIFETIME_STREAM)
         for index in since
     }
     assert [row["index"] for row in one.rows] == sorted(due, key=lambda index: due[index]), "in the order of their ends"

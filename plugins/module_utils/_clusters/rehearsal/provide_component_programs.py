@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
-from . import binary_download, go_build, go_toolchain, unpack_packages
+from . import go_build, go_toolchain, program_download, unpack_packages
 from .component_spec import RehearsalComponent
 from .existing_programs import (
     CHECKED,
@@ -43,7 +43,7 @@ from .existing_programs import (
     check_user_provided_programs,
     component_cache_folder,
     components_without_programs,
-    find_ready_made,
+    find_existing_programs,
     find_user_programs,
     read_cached_programs,
 )
@@ -87,7 +87,7 @@ def _is_fetched(component: RehearsalComponent, sources: ProgramSources) -> bool:
     """Return whether the publisher of the programs is asked for them."""
     if component.build.published is None or sources.publishers == NEVER or component.source is not None:
         return False
-    return sources.publishers == CHECKED or binary_download.has_all_published_checksums(component)
+    return sources.publishers == CHECKED or program_download.has_all_published_checksums(component)
 
 
 def _is_built(component: RehearsalComponent, sources: ProgramSources) -> bool:
@@ -138,7 +138,7 @@ def _find_existing_programs(
     components: list[RehearsalComponent], sources: ProgramSources
 ) -> dict[str, ComponentPrograms]:
     """Return programs that were made before. Raises ProcessError if some are no longer there."""
-    programs_by_component = {component.name: find_ready_made(component, sources) for component in components}
+    programs_by_component = {component.name: find_existing_programs(component, sources) for component in components}
     vanished = [name for name, programs in programs_by_component.items() if programs is None]
     if vanished:
         raise ProcessError(f"the programs of {', '.join(vanished)} were deleted from {sources.cache} meanwhile")
@@ -243,7 +243,7 @@ def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
         part = Path(fresh) / CRDS
         if sources.url:
-            binary_download.download_from_users_server(component, sources.url, {CRDS: part}, sources.record, say)
+            program_download.download_from_users_server(component, sources.url, {CRDS: part}, sources.record, say)
         else:
             toolchain = go_toolchain.find_toolchain(
                 go_toolchain.go_version_required_by_module(component.folder), sources.cache, say
@@ -263,10 +263,10 @@ def _write_programs_and_crds(component: RehearsalComponent, sources: ProgramSour
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
     if component.crds:
         wanted[CRDS] = fresh / CRDS
-    return binary_download.download_from_users_server(component, sources.url, wanted, sources.record, say)
+    return program_download.download_from_users_server(component, sources.url, wanted, sources.record, say)
 
 
 def _write_published_programs(component: RehearsalComponent, sources: ProgramSources, fresh: Path, say: Say) -> str:
     """Write the programs that the publisher of a component has into the folder ``fresh``; return their origin."""
     wanted = {name: fresh / "bin" / name for name in component.build.binaries}
-    return binary_download.download_from_publisher(component, wanted, sources.record, say)
+    return program_download.download_from_publisher(component, wanted, sources.record, say)

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_spec,
-    node_images,
+    real_node_images,
     unpack_packages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
@@ -56,7 +56,9 @@ def blobs(archive: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str, Path]) -> None:
-    found, made = node_images.build_missing_images([component(tmp_path, HOLD)], programs, tmp_path / "cache", quiet)
+    found, made = real_node_images.build_missing_images(
+        [component(tmp_path, HOLD)], programs, tmp_path / "cache", quiet
+    )
     assert made
     index, content = blobs(found["hold"])
     (entry,) = index["manifests"]
@@ -80,40 +82,42 @@ def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str,
 
 def test_an_image_is_made_once_for_a_program(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
-    first, _made = node_images.build_missing_images(parts, programs, cache, quiet)
-    assert node_images.build_missing_images(parts, programs, cache, quiet) == (first, False)
+    first, _made = real_node_images.build_missing_images(parts, programs, cache, quiet)
+    assert real_node_images.build_missing_images(parts, programs, cache, quiet) == (first, False)
     programs["hold"].write_bytes(b"another")
-    second, made = node_images.build_missing_images(parts, programs, cache, quiet)
+    second, made = real_node_images.build_missing_images(parts, programs, cache, quiet)
     assert made and first != second
 
 
 def test_half_an_image_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
     cache = tmp_path / "cache"
-    folder = node_images.image_cache_folder(HOLD, programs, cache)
+    folder = real_node_images.image_cache_folder(HOLD, programs, cache)
     left = folder.parent / f".{folder.name}.new-killed"
     for one in (folder, left):
         one.mkdir(parents=True)
         (one / "image.tar").write_text("half")
-    found, made = node_images.build_missing_images([component(tmp_path, HOLD)], programs, cache, quiet)
+    found, made = real_node_images.build_missing_images([component(tmp_path, HOLD)], programs, cache, quiet)
     assert made and found["hold"].stat().st_size > 100 and not left.exists()
 
 
 def test_a_changed_image_is_not_used(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts = [component(tmp_path, HOLD)]
-    found, _made = node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
-    node_images.verify_node_image_checksums(parts, found)
+    found, _made = real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
+    real_node_images.verify_node_image_checksums(parts, found)
     found["hold"].write_bytes(b"evil")
     with pytest.raises(OwnershipError, match="was changed since it was created"):
-        node_images.verify_node_image_checksums(parts, found)
+        real_node_images.verify_node_image_checksums(parts, found)
 
 
 @pytest.mark.parametrize("change", ["more", "another", "permissions", "gone"])
 def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: dict[str, Path]) -> None:
     parts = [component(tmp_path, HOLD)]
-    found, _made = node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
+    found, _made = real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
     file = found["hold"].parent / "tree" / "hold"
     shutil.copytree(file.parent, tmp_path / "copy", symlinks=True)
-    assert node_images.tree_metadata_checksum(tmp_path / "copy") == node_images.tree_metadata_checksum(file.parent)
+    assert real_node_images.tree_metadata_checksum(tmp_path / "copy") == real_node_images.tree_metadata_checksum(
+        file.parent
+    )
     if change == "more":
         file.with_name("evil").symlink_to("hold")
     elif change == "another":
@@ -123,31 +127,31 @@ def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: 
     else:
         file.unlink()
     with pytest.raises(OwnershipError, match="tree was changed since it was created: it is not used. Remove "):
-        node_images.verify_node_image_checksums(parts, found)
+        real_node_images.verify_node_image_checksums(parts, found)
 
 
 def test_an_image_without_its_tree_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
-    found, _made = node_images.build_missing_images(parts, programs, cache, quiet)
+    found, _made = real_node_images.build_missing_images(parts, programs, cache, quiet)
     shutil.rmtree(found["hold"].parent / "tree")
-    assert node_images.build_missing_images(parts, programs, cache, quiet) == (found, True)
+    assert real_node_images.build_missing_images(parts, programs, cache, quiet) == (found, True)
 
 
 def test_what_an_image_takes_is_said_before_it_is_made(tmp_path: Path) -> None:
     base = ImageSpec("base", debian="trixie", tag="trixie", minutes=2, disk_gib=0.5)
-    (line,) = node_images.describe_missing_images([component(tmp_path, base, HOLD)], tmp_path / "cache")
+    (line,) = real_node_images.describe_missing_images([component(tmp_path, base, HOLD)], tmp_path / "cache")
     assert line == "making image localhost/seatrial/base:trixie of Debian packages, once: up to 2 min and 0.5 GiB"
 
 
 def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, cache = ImageSpec("base", debian="trixie"), tmp_path / "cache"
     with pytest.raises(ProcessError, match="image base takes up to 1000000.0 GiB, .* rehearsal_cache_dir"):
-        node_images.build_missing_images(
+        real_node_images.build_missing_images(
             [component(tmp_path, dataclasses.replace(base, disk_gib=1e6))], {}, cache, quiet
         )
     monkeypatch.setattr(unpack_packages.shutil, "which", lambda *_words, **_more: None)
     with pytest.raises(ProcessError, match="takes a machine with apt"):
-        node_images.build_missing_images([component(tmp_path, base)], {}, cache, quiet)
+        real_node_images.build_missing_images([component(tmp_path, base)], {}, cache, quiet)
     assert list((cache / "rehearsal").iterdir()) == []
 
 
@@ -156,12 +160,14 @@ def test_another_requirement_or_setup_makes_another_image(tmp_path: Path) -> Non
         (tmp_path / name).write_text("one")
     plain = ImageSpec("base", tmp_path, debian="trixie")
     full = dataclasses.replace(plain, packages=["bash"], python="3.13", requirements="pins.txt", setup="setup.py")
-    found = [node_images.image_cache_folder(one, {}, tmp_path) for one in (plain, full)]
-    found.append(node_images.image_cache_folder(dataclasses.replace(full, packages=["bash", "dash"]), {}, tmp_path))
+    found = [real_node_images.image_cache_folder(one, {}, tmp_path) for one in (plain, full)]
+    found.append(
+        real_node_images.image_cache_folder(dataclasses.replace(full, packages=["bash", "dash"]), {}, tmp_path)
+    )
     for name in ("pins.txt", "setup.py"):
         (tmp_path / name).write_text("two")
-        found.append(node_images.image_cache_folder(full, {}, tmp_path))
-    found.append(node_images.image_cache_folder(dataclasses.replace(full, without=["/usr/games/*"]), {}, tmp_path))
+        found.append(real_node_images.image_cache_folder(full, {}, tmp_path))
+    found.append(real_node_images.image_cache_folder(dataclasses.replace(full, without=["/usr/games/*"]), {}, tmp_path))
     assert len(set(found)) == 6
 
 

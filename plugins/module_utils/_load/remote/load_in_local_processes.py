@@ -52,7 +52,7 @@ def start_client(params: Mapping[str, Any], request: LoadSpec, plan: WorkloadPla
     # The options of the module are checked again there; the plan has the seed.
     asked |= {"client": number, "context": "", "seed": plan.header["seed"]}
     config = kubeconfig.render_standalone_kubeconfig(request.kubeconfig, request.context)
-    new = detached_load.start_unless_exists(directory, asked, config, None, plan=aside, again=True, tied=True)
+    new = detached_load.start_load_unless_exists(directory, asked, config, None, plan=aside, again=True, tied=True)
     aside.unlink()
     return new
 
@@ -85,7 +85,7 @@ def run_local_clients(
         number, outcome = min(failed.items())
         raise ProcessError(f"client {number} of {request.clients}: {outcome['msg']}")
     results = {number: client["result"] for number, client in outcomes.items()}
-    result = client_results.joined_result(request, len(plan.workloads), results, {}, time.monotonic() - began)
+    result = client_results.join_client_results(request, len(plan.workloads), results, {}, time.monotonic() - began)
     step.timing("load", result["load_seconds"], f"point {request.point}")
     files.write_json(done, result)
     shutil.rmtree(request.point_dir / FOLDER / request.run)
@@ -122,7 +122,7 @@ def _supervise_clients(
                 if starts[number] > _DEATHS:
                     raise ProcessError(f"client {number} died {_DEATHS} times: {state.get('log', '')}")
                 start_client(params, request, plan, number)
-        line = client_results.progress_line(
+        line = client_results.clients_progress_line(
             request.point, len(plan.workloads), counts, request.clients, time.monotonic() - began
         )
         progress.update(str(counts), line)

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import describe_cluster, what_ran_on_cluster
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
+    cluster_identity,
+    nodes_operators_images,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import ScriptedServer, status_object
 
@@ -79,7 +82,7 @@ def server_of(objects: dict[str, Any], refused: tuple[str, ...] = ()) -> Scripte
 
 def gathered(folder: Path, server: ScriptedServer) -> dict[str, Any]:
     with server, Client.from_kubeconfig(server.kubeconfig(folder / "kubeconfig")) as client:
-        return what_ran_on_cluster.gather_cluster_facts(client, RUN)
+        return nodes_operators_images.gather_cluster_facts(client, RUN)
 
 
 def test_nodes_operators_and_images_are_recorded(tmp_path: Path) -> None:
@@ -110,10 +113,10 @@ def test_what_may_not_be_read_is_absent_and_named(tmp_path: Path) -> None:
 def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_path: Path) -> None:
     (tmp_path / "points" / "001-2").mkdir(parents=True)
     found = gathered(tmp_path, server_of(CLUSTER))
-    folder = what_ran_on_cluster.point_folder(str(tmp_path), "001-2")
-    results = [what_ran_on_cluster.write_ran_json(folder, RUN, found) for _time in range(2)]
+    folder = nodes_operators_images.point_folder(str(tmp_path), "001-2")
+    results = [nodes_operators_images.write_ran_json(folder, RUN, found) for _time in range(2)]
     with pytest.raises(InputError, match="has no point 002"):
-        what_ran_on_cluster.point_folder(str(tmp_path), "002")
+        nodes_operators_images.point_folder(str(tmp_path), "002")
     said = "point 001-2 ran with 2 nodes, 2 operators, 2 images"
     assert results == [(True, said), (False, said)]
     document = files.read_json(tmp_path / "points/001-2/ran.json")
@@ -122,13 +125,13 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
 
 
 def test_versions_of_a_package_that_differ_between_namespaces_are_both_named() -> None:
-    found = describe_cluster.operators_from_csvs([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
+    found = cluster_identity.operators_from_csvs([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
     assert (found.versions, found.namespaces) == ({"nfd": "1, 2"}, ("a", "b"))
 
 
 def test_an_operator_without_olms_label_goes_by_its_name() -> None:
     one = {"metadata": {"name": "packageserver", "namespace": "olm"}, "spec": {}}
-    assert describe_cluster.operators_from_csvs([one]).versions == {"packageserver": "packageserver"}
+    assert cluster_identity.operators_from_csvs([one]).versions == {"packageserver": "packageserver"}
 
 
 @pytest.mark.parametrize(
@@ -141,11 +144,11 @@ def test_an_operator_without_olms_label_goes_by_its_name() -> None:
     ],
 )
 def test_an_image_goes_by_repository_and_tag_without_credentials(reference: str, name: str) -> None:
-    assert what_ran_on_cluster.image_repository_and_tag(reference) == name
+    assert nodes_operators_images.image_repository_and_tag(reference) == name
 
 
 def test_two_digests_of_one_tag_are_both_recorded() -> None:
-    found = what_ran_on_cluster.image_digests_by_tag([pod("a:1", OTHER), pod("a:1", DIGEST)])
+    found = nodes_operators_images.image_digests_by_tag([pod("a:1", OTHER), pod("a:1", DIGEST)])
     assert found == {"a:1": f"{DIGEST}, {OTHER}"}
 
 

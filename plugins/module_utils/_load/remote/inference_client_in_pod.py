@@ -40,7 +40,7 @@ END = "client_end"
 _PLAN = "plan.jsonl"
 
 
-def make_plan(request: Mapping[str, Any]) -> WorkloadPlan:
+def plan_inference_load(request: Mapping[str, Any]) -> WorkloadPlan:
     """Return the whole plan of a load, as the controller makes it. Raises InputError."""
     load = InferenceLoad(InferenceSpec.from_params(dict(request)), StepDirectory(None), ProgressLog(None))
     return load.requests.make_plan()

@@ -19,12 +19,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    binary_download,
-    component_binaries,
     component_spec,
     existing_programs,
     go_build,
     go_toolchain,
+    program_download,
+    provide_component_programs,
 )
 
 #: A stand-in for Go that "builds" by writing its last arguments into the file after -o.
@@ -88,7 +88,7 @@ def ensure(
     tool: component_spec.RehearsalComponent, sources: existing_programs.ProgramSources, said: list[str] | None = None
 ):
     say = said.append if said is not None else lambda _line: None
-    programs, made = component_binaries.provide_component_programs([tool], sources, say)
+    programs, made = provide_component_programs.provide_component_programs([tool], sources, say)
     return programs["tool"], made
 
 
@@ -105,11 +105,11 @@ def test_what_is_missing_is_built_once_and_kept(tool, go, sources) -> None:
 def test_what_always_runs_is_built_first_and_handed_over_before_the_rest(tool, go, sources) -> None:
     base = dataclasses.replace(tool, name="base", always=True)
     handed: list[tuple[list[str], int]] = []
-    programs, made = component_binaries.provide_component_programs(
+    programs, made = provide_component_programs.provide_component_programs(
         [tool, base], sources, lambda _line: None, lambda found: handed.append((list(found), go()))
     )
     assert (sorted(programs), made, handed) == (["base", "tool"], True, [(["base"], 1)])
-    component_binaries.provide_component_programs(
+    provide_component_programs.provide_component_programs(
         [tool, base], sources, lambda _line: None, lambda _found: pytest.fail("nothing is built")
     )
 
@@ -219,7 +219,7 @@ def no_pypi(_cache: Path) -> str:
 
 
 def test_what_it_will_take_is_said_without_touching_anything(tool, sources) -> None:
-    lines = component_binaries.format_provisioning_costs([tool], sources)
+    lines = provide_component_programs.format_provisioning_costs([tool], sources)
     assert "up to 1 min" in lines[0] and "1 GiB" in lines[0]
     assert str(sources.cache) in lines[1]
     assert not sources.cache.exists()
@@ -229,7 +229,7 @@ def test_a_checkout_is_built_although_others_are_downloaded(tool, sources) -> No
     checkout = component_spec.CheckoutSource("/src/tool", "", "0" * 64)
     from_checkout = dataclasses.replace(tool, name="other", version="1.0+content", source=checkout)
     elsewhere = dataclasses.replace(sources, url="https://example.com")
-    lines = component_binaries.format_provisioning_costs([tool, from_checkout], elsewhere)
+    lines = provide_component_programs.format_provisioning_costs([tool, from_checkout], elsewhere)
     assert lines[0] == f"downloading {tool.name} {tool.version}"
     assert lines[1].startswith("building other 1.0+content with Go, once")
 
@@ -268,7 +268,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def serve(tool: component_spec.RehearsalComponent, url: str, root: Path, content: bytes, checksum: str = "") -> Path:
-    path = root.parent / binary_download.binary_url(url, tool, "tool").split("/", 3)[3]
+    path = root.parent / program_download.binary_url(url, tool, "tool").split("/", 3)[3]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     Path(f"{path}.sha256").write_text(checksum or f"{hashlib.sha256(content).hexdigest()}  tool\n")
@@ -308,13 +308,13 @@ def test_a_download_without_a_checksum_is_refused(tool, sources, mirror) -> None
 
 
 def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None:
-    address = binary_download.binary_url("http://h/{version}/{binary}", tool, "tool")
+    address = program_download.binary_url("http://h/{version}/{binary}", tool, "tool")
     assert address == "http://h/1.0.0/tool"
     with pytest.raises(InputError, match="unknown placeholder 'verson'; known: arch, binary"):
-        binary_download.binary_url("http://h/{verson}", tool, "tool")
+        program_download.binary_url("http://h/{verson}", tool, "tool")
 
 
 def test_programs_that_go_names_itself_are_built_in_one_call() -> None:
     wanted = {"a": "x/cmd/a", "b": "x/cmd/b", "etcd": "x/server", "local": "."}
-    found = go_build.build_targets(wanted)
+    found = go_build.go_build_arguments(wanted)
     assert found == [("", ["x/cmd/a", "x/cmd/b"]), ("etcd", ["x/server"]), ("local", ["."])]

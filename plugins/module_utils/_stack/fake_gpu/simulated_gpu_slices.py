@@ -88,7 +88,7 @@ class DeviceShape:
     partitioning: GpuPartitioning = GpuPartitioning()
 
 
-def gpu_devices(shape: DeviceShape, number: int) -> list[dict[str, Any]]:
+def devices_of_gpu(shape: DeviceShape, number: int) -> list[dict[str, Any]]:
     """Return the devices of one GPU: the whole GPU, then its partitions."""
     slices, partitions = shape.partitioning.slices, shape.partitioning.partitions
     whole = _device(shape, number, f"gpu-{number}", {"type": {"string": "gpu"}, "index": {"int": number}})
@@ -127,7 +127,7 @@ def node_slices(shape: DeviceShape, node: Mapping[str, Any], labels: Mapping[str
     """
     metadata, divided = node["metadata"], bool(shape.partitioning.partitions)
     numbers = range(shape.gpus)
-    devices = [device for number in numbers for device in gpu_devices(shape, number)]
+    devices = [device for number in numbers for device in devices_of_gpu(shape, number)]
     sets = [
         _counter_set(number, shape.partitioning.slices, shape.memory_mib) for number in (numbers if divided else ())
     ]

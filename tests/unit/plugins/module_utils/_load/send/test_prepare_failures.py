@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.plan_failures import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.prepare_failures import (
+    check_failures_fit_in_load,
     check_pods_are_followed,
-    check_times,
 )
 
 KILLED = {"kind": "pod_killed", "at": [], "since": 0.0}
@@ -27,12 +27,12 @@ KILLED = {"kind": "pod_killed", "at": [], "since": 0.0}
 def test_a_failure_after_the_end_of_the_load_is_refused(options: dict[str, Any], text: str) -> None:
     entries = [{**KILLED, "at": [182.0]}, {**KILLED, **options}]
     with pytest.raises(InputError, match=text):
-        check_times(entries, [0.0, 3.0, 1.0], 180.0)
+        check_failures_fit_in_load(entries, [0.0, 3.0, 1.0], 180.0)
 
 
 def test_a_failure_before_it_or_in_a_closed_loop_is_none_of_these() -> None:
-    check_times([{**KILLED, "at": [182.9]}], [0.0, 3.0], 180.0)
-    check_times([{**KILLED, "at": [5000.0]}], [None, None], 180.0)
+    check_failures_fit_in_load([{**KILLED, "at": [182.9]}], [0.0, 3.0], 180.0)
+    check_failures_fit_in_load([{**KILLED, "at": [5000.0]}], [None, None], 180.0)
 
 
 def test_failures_of_pods_that_are_not_followed_are_refused() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import needed_json_fields
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.needed_json_fields import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import (
     ANY,
     create_document_decoder,
     merge_field_shapes,
@@ -94,13 +94,13 @@ def test_other_fields_are_left_out_which_is_what_it_saves() -> None:
 @pytest.fixture
 def without_msgspec(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(__import__("sys").modules, "msgspec", None)
-    needed_json_fields.json_decoder_package.cache_clear()
+    partial_json_decoder.json_decoder_package.cache_clear()
     yield
-    needed_json_fields.json_decoder_package.cache_clear()
+    partial_json_decoder.json_decoder_package.cache_clear()
 
 
 def test_without_the_package_documents_are_decoded_whole(without_msgspec: None) -> None:
-    assert needed_json_fields.json_decoder_package() == "json"
+    assert partial_json_decoder.json_decoder_package() == "json"
     assert create_document_decoder(shape_from_dotted_path("a"))(b'{"a":1,"b":2}') == {"a": 1, "b": 2}
 
 

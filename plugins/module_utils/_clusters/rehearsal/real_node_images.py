@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import binary_download, unpack_packages
+from . import program_download, unpack_packages
 from .component_spec import ImageSpec, RehearsalComponent
 from .existing_programs import verify_cached_checksums
 from .instance_dir import hold_file_lock
@@ -53,7 +53,7 @@ def image_cache_folder(image: ImageSpec, programs: Mapping[str, Path], cache: Pa
         image_reference_for_pods(image),
         image.debian,
         *unpack_packages.UNUSED,
-        *binary_download.go_os_and_architecture(),
+        *program_download.go_os_and_architecture(),
     ]
     files = [_files.sha256_of(image.folder / name) for name in (image.requirements, image.setup) if name]
     if image.packages or files:
@@ -211,7 +211,7 @@ def write_archive(name: str, layer: Path, target: Path, command: list[str]) -> s
 
     The archive does not contain the layer: nodes use its file tree.
     """
-    system, processor = binary_download.go_os_and_architecture()
+    system, processor = program_download.go_os_and_architecture()
     digest = f"sha256:{_files.sha256_of(layer)}"
     blob = {"mediaType": f"{_KIND}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
     config, manifest = _oci_config_and_manifest(digest, blob, command)
@@ -245,7 +245,7 @@ def _image_default_command(image: ImageSpec) -> list[str]:
 
 
 def _oci_config_and_manifest(diff_id: str, blob: Mapping[str, Any], command: list[str]) -> tuple[bytes, bytes]:
-    system, processor = binary_download.go_os_and_architecture()
+    system, processor = program_download.go_os_and_architecture()
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config = _encode_json(
         {

@@ -224,7 +224,9 @@ class DriverPod:
     def renew(self) -> None:
         """Replace the URLs with which the pods upload files: they expire, and the S3 server may be another one."""
         if self.store is not None:
-            path = result_upload.SECRET.path(self.spec.effective_namespace, result_upload.url_secret(self.spec.name))
+            path = result_upload.SECRET.path(
+                self.spec.effective_namespace, result_upload.url_secret_name(self.spec.name)
+            )
             self.client.request("PATCH", path, {"data": self.store.secret()}, content_type=MERGE_PATCH)
 
     def _await_deletion(self) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 
-from . import control_plane_failures, guard_processes
+from . import control_plane_failures, failure_guards
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -67,7 +67,7 @@ def inject_kubelet_outage(failure: Mapping[str, Any]) -> None:
     before = failure["before"]
     instance = control_plane_failures.instance_in_folder(Path(before["instance"]))
     away = _away_file(instance)
-    guard_processes.start_guard(instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists)
+    failure_guards.start_guard(instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists)
     kubelet = processes.ProcessReference(before["pid"], before["ticks"])
     if processes.terminate_processes([kubelet], 0.0, first=signal.SIGKILL):
         raise ProcessError(f"{failure['kind']}: the kubelet (pid {kubelet.pid}) does not end")
@@ -79,10 +79,12 @@ def undo_kubelet_outage(server: str, failure: Mapping[str, Any]) -> bool:
     Raises:
         ProcessError: The node has started no kubelet in time.
     """
-    instance = control_plane_failures.only_recorded(control_plane_failures.find_rehearsal_cluster(server), failure)
+    instance = control_plane_failures.instance_if_recorded(
+        control_plane_failures.find_rehearsal_cluster(server), failure
+    )
     if instance is None:
         return False
-    ended = guard_processes.end_guard(instance, _KUBELET)
+    ended = failure_guards.end_guard(instance, _KUBELET)
     away = _away_file(instance)
     left = away.exists()  # by a guard that was killed
     away.unlink(missing_ok=True)
@@ -168,7 +170,7 @@ class PodEnded(ProcessError):
     """A pod ended before the network between it and its peer was cut."""
 
 
-def check_real_node(server: str, kind: str) -> None:
+def require_real_node(server: str, kind: str) -> None:
     """Raise InputError if no rehearsal cluster of ours at ``server`` has a real node."""
     instance = control_plane_failures.find_rehearsal_cluster(server)
     if instance is None or _NODE not in control_plane_failures.running_processes(instance):
@@ -195,7 +197,7 @@ def inject_network_cut(failure: Mapping[str, Any]) -> None:
     pairs = _pairs(node.pid, failure)
     _check_pods_run(failure, pairs)
     try:
-        guard_processes.start_guard(
+        failure_guards.start_guard(
             instance,
             _guard_name(failure),
             _NETWORK_GUARD,
@@ -213,10 +215,12 @@ def undo_network_cut(server: str, failure: Mapping[str, Any]) -> bool:
 
     What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.
     """
-    instance = control_plane_failures.only_recorded(control_plane_failures.find_rehearsal_cluster(server), failure)
+    instance = control_plane_failures.instance_if_recorded(
+        control_plane_failures.find_rehearsal_cluster(server), failure
+    )
     if instance is None:
         return False
-    ended = guard_processes.end_guard(instance, _guard_name(failure))
+    ended = failure_guards.end_guard(instance, _guard_name(failure))
     node = control_plane_failures.running_processes(instance).get(_NODE)
     return (node is not None and _remove_left(node.pid, failure)) or ended
 
@@ -227,7 +231,7 @@ def _remove_left(node: int, failure: Mapping[str, Any]) -> bool:
     if not left:
         return False
     # Without its file, a guard removes the entries at once.
-    command = guard_processes.command_line_of_guard(
+    command = failure_guards.command_line_of_guard(
         _NETWORK_GUARD, os.devnull + "/none", 0, [_INTERFACE, _NOBODY, *sum(left, ())]
     )
     done = processes.run_to_completion(command, _TIMEOUT)

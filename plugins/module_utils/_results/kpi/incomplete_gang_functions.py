@@ -15,7 +15,7 @@ from math import isfinite, isnan
 
 from ..timeline.pod_lifetimes import midpoint_of_span
 from .point_data import KpiValue, PointData, kpi_function
-from .scheduler_functions import WorkloadGangs, needed_gangs, simulated_kpi_arguments
+from .scheduler_functions import WorkloadGangs, require_gangs, simulated_kpi_arguments
 
 #: Seconds for which gangs block each other before it counts: much longer than the gap between two pods of a gang.
 DEADLOCK_LEAST = 10.0
@@ -24,7 +24,7 @@ DEADLOCK_LEAST = 10.0
 @kpi_function
 def partial_starts(data: PointData) -> KpiValue:
     """Count the gangs that lost a pod before they were complete for the first time, or held room and never were."""
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     rows = [row for row in range(data.of) if gangs.size[row] > 1]
     count = sum(1 for row in rows if _started_partially(gangs, row))
     return KpiValue(float(count), len(rows), len(rows), **simulated_kpi_arguments(data))
@@ -42,7 +42,7 @@ def deadlocks(data: PointData, least: float = DEADLOCK_LEAST) -> KpiValue:
 
     A deadlock ends when a workload is complete, or when at most one incomplete gang is left that holds room.
     """
-    gangs = needed_gangs(data)
+    gangs = require_gangs(data)
     spans = [end - begin for begin, end in blocked_spans(gangs)]
     count = sum(1 for seconds in spans if seconds >= least)
     note = f"the longest lasted {max(spans):.1f} s" if count else ""

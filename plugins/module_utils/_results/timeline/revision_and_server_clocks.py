@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Single clocks of a point, none of which is trusted.
+"""The revision clock of etcd, the API server's clock and the offset of two clocks; none of them is trusted.
 
 - RevisionClock: when a resourceVersion was committed, on the clock of the client that wrote before and after it.
 - ClockOffset: what one clock showed while another one showed a given moment.

@@ -22,7 +22,7 @@ from .load_spec import LoadSpec
 _RENEWED_BEFORE = 5 / 12
 
 
-def plan_failures(
+def prepare_failures(
     client: Client,
     request: LoadSpec,
     workloads: Sequence[PlannedWorkload],
@@ -49,15 +49,17 @@ def plan_failures(
     planned = schedule_failures(request.failures, seed)
     if planned:
         if not (request.lifetime or request.release.get("stage")):  # else the last workload is created when others end
-            check_times(request.failures, [workload.offset for workload in workloads], request.timeout)
+            check_failures_fit_in_load(request.failures, [workload.offset for workload in workloads], request.timeout)
         check_pods_are_followed(request.stages, [failure.kind for failure in planned])
         _check_outages(request, planned)
         failure_ledger.check_schedule_is_unchanged(request.point_dir, planned, seed)
-        failure_actions.check_cluster(client, planned)
+        failure_actions.check_failures_are_possible(client, planned)
     return planned
 
 
-def check_times(failures: Sequence[Mapping[str, Any]], offsets: Sequence[float | None], timeout: float) -> None:
+def check_failures_fit_in_load(
+    failures: Sequence[Mapping[str, Any]], offsets: Sequence[float | None], timeout: float
+) -> None:
     """Raise InputError for failures that are due when the load is over in any case.
 
     Args:

@@ -193,7 +193,7 @@ class SearchSpec:
         return self.slo.get("share", USUAL_SHARE)
 
 
-def has_kept(record: Mapping[str, Any], slo: Mapping[str, float]) -> bool:
+def has_kept_slo(record: Mapping[str, Any], slo: Mapping[str, float]) -> bool:
     """Return whether a request, as a line of requests.jsonl, has kept the limits of an objective."""
     if record["outcome"] != SUCCEEDED:
         return False

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import gpu_devices
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.gpu_devices import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_gpu_slices
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_gpu_slices import (
     DeviceShape,
     GpuPartition,
     GpuPartitioning,
@@ -24,7 +24,7 @@ MIG = (GpuPartition("1g.10gb", 1, 10240), GpuPartition("3g.40gb", 3, 40960), Gpu
 
 
 def slices(shape: DeviceShape) -> list[dict[str, Any]]:
-    return gpu_devices.node_slices(shape, NODE, {"run": "t1"})
+    return simulated_gpu_slices.node_slices(shape, NODE, {"run": "t1"})
 
 
 def devices_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
