@@ -66,7 +66,7 @@ def current_schema_version(name: str) -> int:
     return max(int(schema.partition("/")[2]) for schema in SCHEMAS if schema.partition("/")[0] == name)
 
 
-def migrate_run_files(top: Path) -> list[str]:
+def migrate_run_files(run_dir: Path) -> list[str]:
     """Migrate the files of a run directory in place; return one sentence per migrated file.
 
     Raises DataError for a file of a newer or unknown version. Unreadable files are skipped, since a run may have been
@@ -74,10 +74,10 @@ def migrate_run_files(top: Path) -> list[str]:
     """
     done = []
     for pattern, name in DOCUMENTS.items():
-        for path in sorted(top.glob(pattern)):
+        for path in sorted(run_dir.glob(pattern)):
             done += _migrate_document_file(path, name)
     for pattern, name in LINES.items():
-        for path in sorted(top.glob(pattern)):
+        for path in sorted(run_dir.glob(pattern)):
             done += _migrate_json_lines_file(path, name)
     return done
 

@@ -310,11 +310,12 @@ def _wait_for_lock(
         stop.event.wait(min(pause * random.uniform(0.8, 1.2), max(deadline - now, 0.05)))
 
 
-def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True) -> dict[str, Any]:
+def release_cluster_lock(spec: LockSpec, check: bool = False, server_required: bool = True) -> dict[str, Any]:
     """Stop the renewer and delete the Leases of the run. Safe to repeat, also on another machine.
 
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
-    reached, AccessError is raised, or without ``must`` the result has a ``warning``: the lock expires by itself.
+    reached, AccessError is raised, or without ``server_required`` the result has a ``warning``: the lock expires by
+    itself.
     """
     known = lock_records.read_lock_record(spec.path)
     state = known["state"] if known is not None else ""
@@ -334,7 +335,7 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, must: bool = True)
     except SeatrialError as error:
         until = f", {known['until']} at the latest" if known is not None else ""
         text = f"it is unknown whether run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
-        if must:
+        if server_required:
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}
     # The renewer may have written the file once more before it ended.

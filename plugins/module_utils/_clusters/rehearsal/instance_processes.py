@@ -268,17 +268,17 @@ class HttpProbe:
     certificate: str = ""
 
 
-def probe_process_readiness(question: HttpProbe, pki: Path) -> str:
+def probe_process_readiness(probe: HttpProbe, pki: Path) -> str:
     """Send the request once; return "" if the process is ready, else the reason why not."""
-    parts = urlsplit(question.url)
+    parts = urlsplit(probe.url)
     if parts.hostname is None:
-        return f"{question.url} has no host"
+        return f"{probe.url} has no host"
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=str(pki / f"{authority_file_stem(question.authority)}.crt"))
-            if question.certificate:
-                context.load_cert_chain(pki / f"{question.certificate}.crt", pki / f"{question.certificate}.key")
+            context = ssl.create_default_context(cafile=str(pki / f"{authority_file_stem(probe.authority)}.crt"))
+            if probe.certificate:
+                context.load_cert_chain(pki / f"{probe.certificate}.crt", pki / f"{probe.certificate}.key")
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 parts.hostname, parts.port, timeout=PROBE_TIMEOUT, context=context
             )
@@ -298,14 +298,14 @@ def probe_process_readiness(question: HttpProbe, pki: Path) -> str:
     return f"{answer.status} {'; '.join(failing) or body[:200]}"
 
 
-def await_process_ready(name: str, ask_it: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
-    """Call ``ask_it`` at growing intervals until it returns "". ``pid``: the process that must run meanwhile.
+def await_process_ready(name: str, probe: Callable[[], str], pid: int, log: Path, timeout: float, what: str) -> None:
+    """Call ``probe`` at growing intervals until it returns "". ``pid``: the process that must run meanwhile.
 
     Raises ProcessError if it ends, WaitTimeout after ``timeout`` seconds; both with the end of its log.
     """
     deadline = time.monotonic() + timeout
     pause = 0.02
-    while answer := ask_it():
+    while answer := probe():
         processes.reap_child_process(pid)
         if processes.start_ticks_of(pid) is None:
             raise ProcessError(f"{name} ended while it was starting. The end of {log}:\n{last_log_lines(log)}")

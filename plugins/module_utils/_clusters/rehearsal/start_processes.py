@@ -145,16 +145,16 @@ class InstanceProcessStarter:
 
     def _await_ready(self, process: ProcessSpec, pid: int) -> None:
         log = self.instance.log_of(process.name)
-        for question, path in process_launch_plan.process_readiness_probes(process, self.values):
-            if question is not None:
-                what, ask = (
-                    question.url,
-                    partial(instance_processes.probe_process_readiness, question, self.instance.pki),
+        for probe, path in process_launch_plan.process_readiness_probes(process, self.values):
+            if probe is not None:
+                what, send_probe = (
+                    probe.url,
+                    partial(instance_processes.probe_process_readiness, probe, self.instance.pki),
                 )
             else:
-                what, ask = path, partial(self._ask_api, path)
+                what, send_probe = path, partial(self._ask_api, path)
             try:
-                instance_processes.await_process_ready(process.name, ask, pid, log, self.timeout, what)
+                instance_processes.await_process_ready(process.name, send_probe, pid, log, self.timeout, what)
             except ProcessError as error:
                 if process.name not in self.started:
                     raise EndedMeanwhile(f"{process.name} was ending when it was found, its log is {log}") from error
