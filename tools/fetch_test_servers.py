@@ -149,15 +149,15 @@ def get_built(name: str) -> bool:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        cached_and_user_programs,
         component_spec,
-        existing_programs,
         provide_component_programs,
     )
 
     part = component_spec.load_component(SOURCES / name)
     try:
         provide_component_programs.provide_component_programs(
-            [part], existing_programs.ProgramSources(seatrial_cache()), say
+            [part], cached_and_user_programs.ProgramSources(seatrial_cache()), say
         )
     except SeatrialError as error:
         say(f"tests that need {name} are not run: {error}")
@@ -169,13 +169,13 @@ def built(name: str) -> Path | None:
     """The program of a server that was built, None if it is missing."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+        cached_and_user_programs,
         component_spec,
-        existing_programs,
     )
 
     part = component_spec.load_component(SOURCES / name)
-    found = existing_programs.read_cached_programs(
-        part, existing_programs.component_cache_folder(part, seatrial_cache())
+    found = cached_and_user_programs.read_cached_programs(
+        part, cached_and_user_programs.component_cache_folder(part, seatrial_cache())
     )
     return found.paths[name] if found else None
 

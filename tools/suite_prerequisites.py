@@ -88,13 +88,15 @@ def missing(names: Collection[str]) -> bool:
     """Return whether programs of components that always are there, or of those in ``names``, have to be built."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-        existing_programs,
+        cached_and_user_programs,
         rehearsal_options,
     )
 
     chosen = rehearsal_options.select_required_components(rehearsal_options.load_all_components(FOLDER), names)
     return bool(
-        existing_programs.components_without_programs(chosen, existing_programs.ProgramSources(seatrial_cache()))
+        cached_and_user_programs.components_without_programs(
+            chosen, cached_and_user_programs.ProgramSources(seatrial_cache())
+        )
     )
 
 

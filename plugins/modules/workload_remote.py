@@ -201,7 +201,7 @@ def main() -> None:
     run = (
         load_in_pods.apply_requested_state
         if module.params["run_on"] == DRIVER_POD
-        else detached_load.apply_workload_step
+        else detached_load.run_remote_load_step
     )
     ansible_module.run_module_work(module, lambda step: run(module.params, step))
 

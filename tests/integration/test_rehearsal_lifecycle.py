@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import pr
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     cluster_lifecycle,
-    existing_programs,
     instance_processes,
     process_launch_plan,
     rehearsal_options,
@@ -124,7 +124,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
         folder.mkdir(parents=True)
     for one in (one for one in rehearsal_options.load_all_components(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
-        made = existing_programs.component_cache_folder(one, support.CACHE)
+        made = cached_and_user_programs.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)
     build = {"module": "example.invalid/late", "binaries": {"late": "example.invalid/late"}}
     document = {"about": "a test", "version": "1.0.0", "build": build}

@@ -8,9 +8,9 @@ from typing import Any
 
 import jsonschema
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_manifests,
     component_spec,
-    existing_programs,
     provide_component_programs,
 )
 from rehearsal import CACHE, COMPONENTS, quiet
@@ -19,7 +19,7 @@ from rehearsal import CACHE, COMPONENTS, quiet
 def definitions(component: str) -> list[dict[str, Any]]:
     """Return the CRDs of a component of the rehearsal cluster, from the cache that ``make setup`` fills."""
     part = component_spec.load_component(COMPONENTS / component)
-    sources = existing_programs.ProgramSources(CACHE)
+    sources = cached_and_user_programs.ProgramSources(CACHE)
     crds = provide_component_programs.provide_component_programs([part], sources, quiet)[0][component].crds
     assert crds is not None
     return component_manifests.read_yaml_objects(crds)

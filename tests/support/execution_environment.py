@@ -21,7 +21,7 @@ import trixie
 import yaml
 from ansible_collections.kubernetes import core
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
-    existing_programs,
+    cached_and_user_programs,
     rehearsal_options,
 )
 from common import ROOT, VENV
@@ -98,7 +98,7 @@ class Podman:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
         wanted = rehearsal_options.load_all_components(rehearsal.COMPONENTS)
         for one in rehearsal_options.select_required_components(wanted, ["trainer"]):
-            entry = existing_programs.component_cache_folder(one, rehearsal.CACHE)
+            entry = cached_and_user_programs.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]
         self("build", *here, "-t", WITH_PROGRAMS, "-f", str(LAYER), str(folder), timeout=900)

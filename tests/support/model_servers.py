@@ -18,8 +18,8 @@ from typing import Any
 import rehearsal
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_spec,
-    existing_programs,
     instance_processes,
     provide_component_programs,
 )
@@ -68,7 +68,7 @@ class ModelServers:
 def model_servers(folder: Path, number: int = 2, **settings: Any) -> Iterator[ModelServers]:
     """Start servers with these settings, and stop them."""
     component = component_spec.load_component(rehearsal.COMPONENTS / "model-server")
-    sources = existing_programs.ProgramSources(rehearsal.CACHE)
+    sources = cached_and_user_programs.ProgramSources(rehearsal.CACHE)
     programs, _made = provide_component_programs.provide_component_programs([component], sources, rehearsal.quiet)
     ports = instance_processes.choose_ports([str(i) for i in range(number)], {}, set()).values()
     addresses = [f"127.0.0.1:{port}" for port in ports]

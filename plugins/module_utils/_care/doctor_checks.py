@@ -117,7 +117,7 @@ def estimate_without_cluster(spec: ExaminationSpec) -> dict[str, Any]:
     )
     estimates = []
     for point, load in spec.points.items():
-        plan = duration_and_capacity_estimate.point_load(point, load)
+        plan = duration_and_capacity_estimate.load_of_planned_point(point, load)
         point_estimate = duration_and_capacity_estimate.estimate_by_scheduling(
             plan, plan.gpus * plan.workloads, real=True
         )
@@ -292,7 +292,7 @@ def _check_capacity(
     lacking: dict[str, list[str]] = {}
     real = nodes is None or any(not get_label(node, run_labels.SIMULATED) for node in nodes)
     for point, load in spec.points.items():
-        plan = duration_and_capacity_estimate.point_load(point, load)
+        plan = duration_and_capacity_estimate.load_of_planned_point(point, load)
         has = (
             [*nodes, *duration_and_capacity_estimate.node_objects_to_create(spec.nodes, plan.selector)]
             if nodes is not None

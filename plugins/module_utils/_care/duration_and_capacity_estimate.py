@@ -123,7 +123,7 @@ def _check_release(plan: Mapping[str, Any]) -> None:
         arrival_times.arrivals_from_options(release, int(plan.get("workloads") or 0), int(plan.get("seed") or 1))
 
 
-def point_load(point: str, plan: dict[str, Any]) -> PointLoad:
+def load_of_planned_point(point: str, plan: dict[str, Any]) -> PointLoad:
     """Return the load that the plan of a meta/doctor.yml describes. Raises InputError for invalid arrivals."""
     schedule = arrival_times.arrivals_from_options(
         dict(plan.get("arrival") or {}), int(plan["workloads"]), int(plan.get("seed") or 1)

@@ -26,9 +26,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provi
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import DEFAULT, provider_by_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_spec,
     component_versions,
-    existing_programs,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
     RehearsalOptions,
@@ -238,7 +238,7 @@ def check_component_programs(
     components = options.select_checked(options.components)
     if job is None or any(name in given_names for name in PROGRAM_PLACES):
         return
-    lacking = existing_programs.components_without_programs(components, options.program_sources)
+    lacking = cached_and_user_programs.components_without_programs(components, options.program_sources)
     if lacking:
         minutes = sum(component.build.minutes for component in lacking)
         names = formats.join_with_and([component.name for component in lacking])

@@ -84,7 +84,7 @@ def _requests_of_point(asked: Mapping[str, Any]) -> tuple[int, float, float]:
     if (rate := float(arrival.get("rate") or 0)) > HEAVY_REQUEST_RATE or count > HEAVY_REQUESTS:
         return count, rate, 0.0
     try:
-        load = duration_and_capacity_estimate.point_load(
+        load = duration_and_capacity_estimate.load_of_planned_point(
             "", {"workloads": count, "arrival": arrival, "seed": asked.get("seed")}
         )
     except InputError as error:
@@ -287,7 +287,7 @@ def _loads_of_points(
                 f"{role.name}, point {point.name}: {why} (from {_setting_names_in_template(template[name], role)})"
             )
         try:
-            load = duration_and_capacity_estimate.point_load(point.name, plan)
+            load = duration_and_capacity_estimate.load_of_planned_point(point.name, plan)
         except InputError as error:
             raise InputError(f"{role.name}, point {point.name}: {error}") from error
         if load.workloads == 0:

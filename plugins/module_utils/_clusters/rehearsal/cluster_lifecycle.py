@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import (
+    cached_and_user_programs,
     component_versions,
-    existing_programs,
     instance_dir,
     instance_processes,
     process_launch_plan,
@@ -34,9 +34,9 @@ from . import (
     registry_image_files,
     rehearsal_options,
 )
+from .cached_and_user_programs import ComponentPrograms, program_paths_by_name
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summarize_instance_in_lines
 from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
-from .existing_programs import ComponentPrograms, program_paths_by_name
 from .instance_dir import InstanceMarker, InstancePaths, seconds_since_boot
 from .rehearsal_options import RehearsalOptions, process_start_levels
 from .rehearsal_options import processes_of_components as processes_of
@@ -64,9 +64,10 @@ def make_programs_available(options: RehearsalOptions, say: Say, check: bool = F
     components = options.select_checked(options.components)
     rehearsal_options.check_real_node_permitted(options.components)
     if check:
-        existing_programs.check_user_provided_programs(components, options.program_sources)
+        cached_and_user_programs.check_user_provided_programs(components, options.program_sources)
         lines = provide_component_programs.format_provisioning_costs(
-            existing_programs.components_without_programs(components, options.program_sources), options.program_sources
+            cached_and_user_programs.components_without_programs(components, options.program_sources),
+            options.program_sources,
         )
         lines += real_node_images.describe_missing_images(components, options.program_sources.cache)
         lines += registry_image_files.describe_missing_layers(

@@ -15,9 +15,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import existing_programs, instance_processes, process_launch_plan, provide_component_programs, rehearsal_options
+from . import (
+    cached_and_user_programs,
+    instance_processes,
+    process_launch_plan,
+    provide_component_programs,
+    rehearsal_options,
+)
+from .cached_and_user_programs import ComponentPrograms
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
-from .existing_programs import ComponentPrograms
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .process_launch_plan import API_PORT
 from .rehearsal_options import RehearsalOptions, process_start_levels
@@ -56,7 +62,7 @@ def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
     with suppress(SeatrialError, OSError):
         with_versions = replace(options, versions=marker.versions, sources=marker.sources)
         components = with_versions.select(names)
-        if not existing_programs.components_without_programs(components, options.program_sources):
+        if not cached_and_user_programs.components_without_programs(components, options.program_sources):
             programs, _made = provide_component_programs.provide_component_programs(
                 components, options.program_sources, lambda _line: None
             )

@@ -19,8 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     is_condition_true,
 )
 
+from .cached_and_user_programs import ComponentPrograms
 from .component_spec import RehearsalComponent, replace_placeholders
-from .existing_programs import ComponentPrograms
 
 MANAGER = "seatrial-rehearsal"
 #: On a CRD: digest of what was applied. To apply one again costs the API server as much as the first time.

@@ -21,8 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig as kubeconfigs
 
 from . import component_manifests, component_versions, instance_dir, instance_processes, pki
+from .cached_and_user_programs import ComponentPrograms
 from .component_spec import CertificateSpec, ProcessSpec, RehearsalComponent, replace_placeholders
-from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths, hold_file_lock
 from .instance_processes import HttpProbe
 from .rehearsal_options import processes_of_components

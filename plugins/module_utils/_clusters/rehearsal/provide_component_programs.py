@@ -30,8 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpRefused
 
 from . import go_build, go_toolchain, program_download, unpack_packages
-from .component_spec import RehearsalComponent
-from .existing_programs import (
+from .cached_and_user_programs import (
     CHECKED,
     CRDS,
     ENTRY,
@@ -47,6 +46,7 @@ from .existing_programs import (
     find_user_programs,
     read_cached_programs,
 )
+from .component_spec import RehearsalComponent
 from .instance_dir import hold_file_lock
 
 

@@ -28,8 +28,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import program_download, unpack_packages
+from .cached_and_user_programs import verify_cached_checksums
 from .component_spec import ImageSpec, RehearsalComponent
-from .existing_programs import verify_cached_checksums
 from .instance_dir import hold_file_lock
 
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.

@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from . import component_versions, unpack_packages
+from .cached_and_user_programs import PINNED, PUBLISHED, ProgramSources
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
-from .existing_programs import PINNED, PUBLISHED, ProgramSources
 from .instance_dir import InstancePaths
 
 

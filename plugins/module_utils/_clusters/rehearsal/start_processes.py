@@ -16,9 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import component_manifests, existing_programs, instance_processes, process_launch_plan, real_node_images
+from . import cached_and_user_programs, component_manifests, instance_processes, process_launch_plan, real_node_images
+from .cached_and_user_programs import ComponentPrograms
 from .component_spec import ProcessSpec, RehearsalComponent
-from .existing_programs import ComponentPrograms
 from .instance_dir import InstancePaths
 from .process_launch_plan import API_PORT, ProcessCommand
 from .rehearsal_options import process_start_levels
@@ -83,7 +83,7 @@ class InstanceProcessStarter:
         wanted = processes_of(self.components)
         self.instance.create_directories()
         chosen = process_launch_plan.load_or_choose_ports(self.instance, wanted, set(self.alive))
-        paths = existing_programs.program_paths_by_name(self.programs)
+        paths = cached_and_user_programs.program_paths_by_name(self.programs)
         crds = {name: program.crds for name, program in self.programs.items() if program.crds is not None}
         self.values = process_launch_plan.placeholder_values(
             self.instance, self.components, chosen, paths, self.images, crds
@@ -98,7 +98,7 @@ class InstanceProcessStarter:
         due = [name for name, command in commands.items() if not self._is_current(command)]
         started = [commands[name].process for name in due]
         names = {name for process in started for name in (process.binary, *process.programs)}
-        existing_programs.verify_cached_program_checksums(self.programs, names)
+        cached_and_user_programs.verify_cached_program_checksums(self.programs, names)
         if any("@{image." in argument for process in started for argument in process.arguments):
             real_node_images.verify_node_image_checksums(self.components, self.images)
         _raise_file_limit()

@@ -177,7 +177,7 @@ def list_point_files(directory: LoadDirectory) -> list[str]:
     return [str(path) for path in paths if not (several and path.name == PLAN)]
 
 
-def apply_workload_step(params: Mapping[str, Any], _step: StepDirectory) -> dict[str, Any]:
+def run_remote_load_step(params: Mapping[str, Any], _step: StepDirectory) -> dict[str, Any]:
     """Do one step of module workload_remote on this host: start the load, read its state, or remove it.
 
     Raises:

@@ -124,7 +124,7 @@ def create_attempt_chooser(plan: RepetitionPlan, kpis: Sequence[Kpi], spent: flo
 
     def choose(state: ScheduleState) -> PlannedPoint | ScheduleFinished:
         following = next_attempt(plan, repeated_points(state.attempts, kpis), spent)
-        lines = tuple(schedule_readings(kpis))
+        lines = tuple(readings_for_schedule_line(kpis))
         if isinstance(following, ScheduleFinished):
             return replace(following, readings=lines)
         return replace(
@@ -238,7 +238,7 @@ def _kpi_readings_of_point(point: str, kpis: Sequence[Kpi]) -> tuple[RepeatedFig
     return tuple(figures)
 
 
-def schedule_readings(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
+def readings_for_schedule_line(kpis: Sequence[Kpi]) -> list[dict[str, Any]]:
     """Return the judged figures as a line of schedule.jsonl has them."""
     lines = []
     for kpi in kpis:

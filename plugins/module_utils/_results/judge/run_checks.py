@@ -108,7 +108,7 @@ def is_infrastructure_error(cause: str | None) -> bool:
     return cause in INFRASTRUCTURE
 
 
-def check_result_entry(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
+def entry_of_check(name: str, result: str, detail: str, point: str | None = None) -> dict[str, Any]:
     return {"check": name, "result": result, "detail": detail, "point": point}
 
 
@@ -121,18 +121,18 @@ def check_workload_successes(
     API server refused, or that were never sent or seen; above it the load was not the requested one.
     """
     if table is None:
-        return check_result_entry("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
+        return entry_of_check("objects", INVALID, "There is no timeline, so the outcomes are unknown.", point)
     planned = len(table)
     noun = table.noun
     if not planned:
         nothing = "seen" if "sent_is" in table.header else "planned or sent"
-        return check_result_entry("objects", INVALID, f"No {noun} was {nothing}.", point)
+        return entry_of_check("objects", INVALID, f"No {noun} was {nothing}.", point)
     server = "API server" if noun == "workload" else "server"
     counts = Counter(table.outcome)
     good = counts.pop("succeeded", 0)
     if good == planned:
         subject = f"The {noun}" if planned == 1 else f"Both {noun}s" if planned == 2 else f"All {planned:,} {noun}s"
-        return check_result_entry("objects", PASS, f"{subject} succeeded.", point)
+        return entry_of_check("objects", PASS, f"{subject} succeeded.", point)
     bad = "; ".join(
         f"{counts[outcome]:,} {text.replace('API server', server)}"
         f" ({formats.format_list(_workload_names_with_outcome(table, outcome), 3)})"
@@ -145,16 +145,16 @@ def check_workload_successes(
     if unmeasured > max_errors * planned:
         names = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
         limit = f"the load is valid up to {formats.format_number(max_errors * 100)} % {names}"
-        return check_result_entry("objects", INVALID, f"{text}; {limit}.", point)
+        return entry_of_check("objects", INVALID, f"{text}; {limit}.", point)
     if not good and not counts["failed"] and "sent_is" not in table.header:
-        return check_result_entry("objects", INVALID, f"{text}: nothing finished.", point)
+        return entry_of_check("objects", INVALID, f"{text}: nothing finished.", point)
     failed = planned - good
     if noun == "request":  # An interrupted load lost these. The server may have failed the turn before an unsent one.
         failed -= counts["lost"]
     if allowed is not None and failed > allowed:
         limit = f"; the limit is {formats.format_count(int(allowed), noun)}" if allowed else ""
-        return check_result_entry("objects", OUTSIDE, f"{text}{limit}.", point)
-    return check_result_entry("objects", PASS, f"{text}. The limits allow this.", point)
+        return entry_of_check("objects", OUTSIDE, f"{text}{limit}.", point)
+    return entry_of_check("objects", PASS, f"{text}. The limits allow this.", point)
 
 
 def _workload_names_with_outcome(table: TimelineTable, outcome: str) -> list[str]:
@@ -169,11 +169,11 @@ def check_load_generator_lateness(
     Workloads that were never sent have no lateness; they fail the check objects().
     """
     if table is None:
-        return check_result_entry("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
+        return entry_of_check("generator", INVALID, "There is no timeline, so the lateness is unknown.", point)
     if foreign:
-        return check_result_entry("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
+        return entry_of_check("generator", NOT_JUDGED, f"{FOREIGN} when a workload was due.", point)
     if "sent_is" in table.header:
-        return check_result_entry(
+        return entry_of_check(
             "generator", PASS, "Others submitted the load: no workload was due at a certain time.", point
         )
     intended, sent = table.moments["intended"], table.moments["sent"]
@@ -185,10 +185,10 @@ def check_load_generator_lateness(
     noun = table.noun
     if not late:
         if not all(isnan(due) for due in intended) or not len(table):
-            return check_result_entry(
+            return entry_of_check(
                 "generator", INVALID, "Nothing was sent, so the load was not the requested one.", point
             )
-        return check_result_entry(
+        return entry_of_check(
             "generator", PASS, f"Closed loop: each {noun} was due as soon as an earlier one ended.", point
         )
     usual = load_generator_health.quantile(late, 0.99)
@@ -198,7 +198,7 @@ def check_load_generator_lateness(
         text = f"The only {noun} was sent {formats.format_duration(usual)} late"
     result = INVALID if usual > limit else PASS
     text = f"{text}; the limit is {formats.format_duration(limit)}.{_server_lateness_text(table)}"
-    return check_result_entry("generator", result, text, point)
+    return entry_of_check("generator", result, text, point)
 
 
 def _server_lateness_text(table: TimelineTable) -> str:
@@ -228,9 +228,9 @@ def check_client_lag(point: Point) -> list[dict[str, Any]]:
         f" the limit is {formats.format_duration(limit)}"
     )
     if kpi["value"] <= limit:
-        return [check_result_entry("client", PASS, f"{text}.", point.number)]
+        return [entry_of_check("client", PASS, f"{text}.", point.number)]
     more = "the client was the bottleneck, use a machine with more free processors"
-    return [check_result_entry("client", INVALID, f"{text}: {more}.", point.number)]
+    return [entry_of_check("client", INVALID, f"{text}: {more}.", point.number)]
 
 
 def check_run_phases(run: Run, foreign: bool = False) -> dict[str, Any]:
@@ -258,21 +258,19 @@ def check_run_phases(run: Run, foreign: bool = False) -> dict[str, Any]:
         elif not measuring:
             grave = NOT_JUDGED
         error = _format_as_short_sentence(phase.get("error") or "no reason was recorded")
-        return check_result_entry(PHASES, grave, f"Phase {name} failed: {error}{more}")
+        return entry_of_check(PHASES, grave, f"Phase {name} failed: {error}{more}")
     if cut:
-        return check_result_entry(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
+        return entry_of_check(PHASES, grave, f"The run was interrupted in phase {formats.format_list(cut)}.")
     if run.failures and not recorded:
-        return check_result_entry(
+        return entry_of_check(
             PHASES, grave, f"A failure was recorded: {_format_as_short_sentence(run.failures.splitlines()[0])}"
         )
     if not run.record and foreign:
-        return check_result_entry(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
+        return entry_of_check(PHASES, NOT_JUDGED, f"{FOREIGN} whether anything other than a workload failed.")
     if not run.record:
-        return check_result_entry(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
+        return entry_of_check(PHASES, INVALID, "There is no run.yml, so the results of the phases are unknown.")
     done = [name for name, phase in known.items() if phase.get("status") == "passed"]
-    return check_result_entry(
-        PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed."
-    )
+    return entry_of_check(PHASES, PASS, f"No phase failed ({', '.join(done)} passed)." if done else "No phase failed.")
 
 
 def has_any_point_started(run: Run) -> bool:
@@ -293,7 +291,7 @@ def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
     why = lock_records.find_lost_lock(run.top)
     if why:
         return [
-            check_result_entry(
+            entry_of_check(
                 "lock",
                 ERROR,
                 _format_as_short_sentence(
@@ -301,20 +299,20 @@ def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
                 ),
             )
         ]
-    return [check_result_entry("lock", PASS, "The run held its lock on the cluster all the time.")]
+    return [entry_of_check("lock", PASS, "The run held its lock on the cluster all the time.")]
 
 
 def check_planned_points_finished(run: Run) -> list[dict[str, Any]]:
     """Check that each planned test point ran to its end."""
     if not run.points:
         why = "There is no test point: the test phase did not run or failed before its first one."
-        return [check_result_entry("points", ERROR, why)]
+        return [entry_of_check("points", ERROR, why)]
     checks = []
     there = {point.of for point in run.points}
     absent = [number for number in run.record.get("points") or [] if number not in there]
     if absent:
         text = f"{formats.format_count(len(absent), 'planned test point')} did not run: {formats.format_list(absent)}."
-        checks.append(check_result_entry("points", INVALID, text))
+        checks.append(entry_of_check("points", INVALID, text))
     left_out = attempts_left_out(run.bisection)
     for point in run.points:
         status = point.record.get("status")
@@ -326,19 +324,17 @@ def check_planned_points_finished(run: Run) -> list[dict[str, Any]]:
             text = str(point.record.get("error") or "no reason was recorded")
             error = _format_as_short_sentence(text.removeprefix(f"point {point.number}: "))
             result = ERROR if is_infrastructure_error(point.record.get("cause")) else INVALID
-            checks.append(
-                check_result_entry("points", result, f"Test point {point.number} failed: {error}", point.number)
-            )
+            checks.append(entry_of_check("points", result, f"Test point {point.number} failed: {error}", point.number))
         elif status in ("planned", "running"):
             text = "was not started" if status == "planned" else "was started, but did not end"
             result = INVALID if has_any_point_started(run) else ERROR
-            checks.append(check_result_entry("points", result, f"Test point {point.number} {text}.", point.number))
+            checks.append(entry_of_check("points", result, f"Test point {point.number} {text}.", point.number))
     if not checks:
         skipped = {point.of for point in run.points if point.status == SKIPPED}
         ran = len(there - skipped)
         subject = "The test point" if ran == 1 else f"All {ran} test points"
         more = f"; {formats.format_count(len(skipped), 'more')} skipped" if skipped else ""
-        checks.append(check_result_entry("points", PASS, f"{subject} ran{more}."))
+        checks.append(entry_of_check("points", PASS, f"{subject} ran{more}."))
     return checks
 
 
@@ -348,7 +344,7 @@ def check_bisection_result(run: Run) -> list[dict[str, Any]]:
         return []
     results = {PASS: PASS, INVALID: INVALID}
     return [
-        check_result_entry(
+        entry_of_check(
             "bisection", results.get(run.bisection.get("verdict", ""), NOT_JUDGED), str(run.bisection["why"])
         )
     ]

@@ -56,7 +56,7 @@ def _bounds(change: Mapping[str, Any]) -> Bounds:
     return (min(0.0, at), min(0.0, at)) if change["since"] is None else (float(change["since"]), at)
 
 
-def desired_servers(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
+def desired_servers_over_time(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
     """Return how many servers were wanted, from each change on; empty if nobody says it."""
     known: dict[str, int] = {}
     steps: list[Step] = []
@@ -67,7 +67,7 @@ def desired_servers(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
     return steps
 
 
-def ready_servers(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
+def ready_servers_over_time(changes: Sequence[Mapping[str, Any]]) -> list[Step]:
     """Return how many servers were ready, from each change on."""
     ready: set[str] = set()
     steps: list[Step] = []
@@ -118,9 +118,9 @@ def _count_at(steps: Sequence[Step], moment: float) -> int:
 def how_servers_followed_load(data: PointData) -> ScaleUp:
     """Return how the servers followed the load. Raises NoFigure if they were not watched or did not grow in number."""
     changes = watched_changes(data)
-    ready = ready_servers(changes)
+    ready = ready_servers_over_time(changes)
     # Of pods that nobody counts in advance, as many are wanted as become ready.
-    wanted = desired_servers(changes) or ready
+    wanted = desired_servers_over_time(changes) or ready
     grown = [(bounds, count) for (bounds, count), before in zip(wanted[1:], wanted, strict=False) if count > before[1]]
     grown = [(bounds, count) for bounds, count in grown if bounds[1] > 0]
     if not grown:
@@ -129,7 +129,7 @@ def how_servers_followed_load(data: PointData) -> ScaleUp:
     began = max(rise for rise in _load_rise_times(data) if rise <= max(0.0, first[1]))
     most = max(count for _bounds, count in grown)
     reached: dict[str, Bounds] = {}
-    if desired_servers(changes):
+    if desired_servers_over_time(changes):
         reached["desired"] = first
     old = {change["pod"] for change in changes if change["type"] == "pod" and change["at"] <= max(0.0, began)}
     for stage in POD_STAGES:
@@ -164,7 +164,7 @@ def _first_answer_from_zero(data: PointData, scale: ScaleUp) -> KpiValue:
 
     It is known whose answer it is only if no server was ready when the load rose.
     """
-    if _count_at(ready_servers(watched_changes(data)), scale.began):
+    if _count_at(ready_servers_over_time(watched_changes(data)), scale.began):
         note = "answers do not say which server they come from, and one was ready when the load rose"
         return KpiValue(None, 0, 0, note=note, inapplicable=True)
     due, (earliest, latest) = data.stage_bounds(INTENDED)[0], data.stage_bounds(FIRST)
@@ -228,9 +228,9 @@ def scale_up_missed(data: PointData) -> KpiValue:
 def most_servers(data: PointData) -> KpiValue:
     """The most servers that were ready at a time during the load."""
     changes = watched_changes(data)
-    ready = ready_servers(changes)
+    ready = ready_servers_over_time(changes)
     most = max((count for _bounds, count in ready), default=0)
-    wanted = max((count for _bounds, count in desired_servers(changes)), default=most)
+    wanted = max((count for _bounds, count in desired_servers_over_time(changes)), default=most)
     return KpiValue(float(most), 1, 1, note=f"{wanted:,} were wanted at most", **data.provenance(LAST))
 
 

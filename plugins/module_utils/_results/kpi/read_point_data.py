@@ -39,7 +39,7 @@ def read_point_data(run: Run, point: Point, warnings: list[str]) -> PointData:
     errors, attempts = _count_errors_by_reason(point, warnings, chosen)
     seen = _pod_lifetimes_reader(run, point, chosen)
     training = _read_training_rows(point, warnings, chosen)
-    captured = captured_metrics(run, point, table, warnings)
+    captured = read_captured_metrics(run, point, table, warnings)
     beside = functools.cache(functools.partial(_other_measured_points, run, point))
     mine = _measured_matrix_point(point, training)
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
@@ -79,7 +79,7 @@ def extras_for_plots(run: Run, point: Point, table: TimelineTable, warnings: lis
     described = any(SCHEDULING in (template.get("parameters") or {}) for template in templates)
     return PointExtras(
         training,
-        metrics=captured_metrics(run, point, table, warnings),
+        metrics=read_captured_metrics(run, point, table, warnings),
         lives=_pod_lifetimes_reader(run, point, chosen) if described else None,
         steps=_steps_of_load(point, requests),
         requests=requests,
@@ -193,7 +193,7 @@ def _count_errors_by_reason(point: Point, warnings: list[str], chosen: set[int] 
     return dict(reasons.most_common()), attempts
 
 
-def captured_metrics(
+def read_captured_metrics(
     run: Run, point: Point, table: TimelineTable, warnings: list[str]
 ) -> dict[str, metrics_file.CapturedMetric]:
     """Return the captured metrics of a point; empty if no server was named."""

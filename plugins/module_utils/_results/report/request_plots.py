@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 
-from ..kpi.autoscaling_functions import Step, desired_servers, ready_servers, watched_changes
+from ..kpi.autoscaling_functions import Step, desired_servers_over_time, ready_servers_over_time, watched_changes
 from ..kpi.censored_quantiles import LEAST_ROWS, BootstrapResampling, DurationSample, percentile_interval
 from ..kpi.knee_and_capacity_functions import rows_by_step
 from ..kpi.point_data import ENDED, INTENDED, SENT, NoFigure, PointData
@@ -264,8 +264,8 @@ def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
     most = 1
     texts = []
     for name, steps, colour in (
-        ("servers wanted", desired_servers(changes), COLOURS[3]),
-        ("servers ready", ready_servers(changes), COLOURS[4]),
+        ("servers wanted", desired_servers_over_time(changes), COLOURS[3]),
+        ("servers ready", ready_servers_over_time(changes), COLOURS[4]),
     ):
         if not steps:
             continue

@@ -29,7 +29,7 @@ from .draw_run_plots import draw_plots_across_points, draw_plots_of_points, plot
 from .plot_canvas import PlotFile
 
 
-def schedule_decisions(run: Run) -> list[dict[str, str]]:
+def schedule_decision_lines(run: Run) -> list[dict[str, str]]:
     """Return the decisions of a run that repeats or bisects, one line each; none for any other run."""
     if not run.repeats and not run.bisection:
         return []
@@ -164,7 +164,7 @@ def _repetition_and_bisection_sections(
     return {
         "repeated": [{**section, "plot": embedded_plot_variables(section["plot"])} for section in repeated],
         "bisection": bisection,
-        "decisions": schedule_decisions(run),
+        "decisions": schedule_decision_lines(run),
     }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.duration_and_capacity_estimate import (
     count_node_gpus,
+    load_of_planned_point,
     node_objects_to_create,
-    point_load,
     why_capacity_is_missing,
 )
 
@@ -20,7 +20,7 @@ def node(count: int, resource: str = GPU) -> dict[str, Any]:
 
 
 def plan(**given: Any) -> Any:
-    return point_load("001", {"workloads": 3, "arrival": {"type": "closed"}, **given})
+    return load_of_planned_point("001", {"workloads": 3, "arrival": {"type": "closed"}, **given})
 
 
 @pytest.mark.parametrize(

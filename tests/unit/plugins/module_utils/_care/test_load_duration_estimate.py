@@ -11,8 +11,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._care.duration_
     estimate_by_scheduling,
     first_invalid_entry,
     format_total_estimate,
+    load_of_planned_point,
     peak_creations_per_second,
-    point_load,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 def test_with_room_for_all_the_last_one_decides() -> None:
     found = estimate_by_scheduling(
-        point_load("001", {"workloads": 10, "arrival": {"rate": 1}, "gpus": 1, "seconds": 5}), 100
+        load_of_planned_point("001", {"workloads": 10, "arrival": {"rate": 1}, "gpus": 1, "seconds": 5}), 100
     )
     assert found is not None
     assert (found.seconds, found.gpus_at_once, found.gpu_hours) == (14.0, 5.0, pytest.approx(50 / 3600))
@@ -28,25 +28,25 @@ def test_with_room_for_all_the_last_one_decides() -> None:
 
 def test_without_room_they_go_one_after_the_other() -> None:
     found = estimate_by_scheduling(
-        point_load("001", {"workloads": 10, "arrival": {"rate": 100}, "gpus": 8, "seconds": 5}), 8
+        load_of_planned_point("001", {"workloads": 10, "arrival": {"rate": 100}, "gpus": 8, "seconds": 5}), 8
     )
     assert found is not None and found.seconds == pytest.approx(50.0)
 
 
 def test_what_needs_no_gpu_waits_for_none() -> None:
     found = estimate_by_scheduling(
-        point_load("001", {"workloads": 4, "arrival": {"type": "closed"}, "seconds": 3, "pods": 2}), 0
+        load_of_planned_point("001", {"workloads": 4, "arrival": {"type": "closed"}, "seconds": 3, "pods": 2}), 0
     )
     assert found is not None and (found.seconds, found.pods_at_once, found.gpu_hours) == (3.0, 8, 0.0)
 
 
 def test_a_workload_that_does_not_fit_has_no_estimate() -> None:
-    assert estimate_by_scheduling(point_load("001", {"workloads": 1, "gpus": 16}), 8) is None
+    assert estimate_by_scheduling(load_of_planned_point("001", {"workloads": 1, "gpus": 16}), 8) is None
 
 
 def test_steps_say_how_many_workloads_there_are() -> None:
     steps = {"type": "steps", "steps": [{"rate": 2, "duration": 5}, {"rate": 4, "duration": 5}]}
-    assert point_load("001", {"workloads": 0, "arrival": steps}).workloads == 30
+    assert load_of_planned_point("001", {"workloads": 0, "arrival": steps}).workloads == 30
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_every_quantity_of_the_api_is_possible(quantity: object) -> None:
 
 def test_an_arrival_that_is_none_is_refused() -> None:
     with pytest.raises(InputError):
-        point_load("001", {"workloads": 1, "arrival": {"type": "sometimes"}})
+        load_of_planned_point("001", {"workloads": 1, "arrival": {"type": "sometimes"}})
 
 
 @given(
@@ -108,7 +108,9 @@ def test_it_is_never_below_what_the_gpus_allow(offsets: list[float], each: int, 
 
 
 def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
-    plan = point_load("001", {"workloads": 2, "arrival": {"type": "closed"}, "seconds": 9, "assumed": "as in a film"})
+    plan = load_of_planned_point(
+        "001", {"workloads": 2, "arrival": {"type": "closed"}, "seconds": 9, "assumed": "as in a film"}
+    )
     plain, real = estimate_by_scheduling(plan, 0), estimate_by_scheduling(plan, 0, real=True)
     assert plain is not None and real is not None
     assert "film" not in plain.text() and real.text() == f"{plain.text()}, if they take as in a film"
@@ -118,7 +120,7 @@ def test_an_assumption_is_named_only_where_it_may_be_wrong() -> None:
 def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
     arrival = {"type": "closed", "batch": 5, "delay": 1}
     found = estimate_by_scheduling(
-        point_load("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100
+        load_of_planned_point("001", {"workloads": 12, "arrival": arrival, "gpus": 1, "seconds": 1.5}), 100
     )
     assert found is not None and (found.seconds, found.gpus_at_once) == (3.5, 10)
 
@@ -144,5 +146,5 @@ def test_a_closed_loop_takes_at_least_the_pauses_between_its_batches() -> None:
     ],
 )
 def test_pods_of_a_load_and_the_most_workloads_in_a_second(plan: dict[str, Any], most: int, pods: int) -> None:
-    load = point_load("001", {"workloads": 100, **plan})
+    load = load_of_planned_point("001", {"workloads": 100, **plan})
     assert (peak_creations_per_second(load), load.all_pods) == (most, pods)

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     process_launch_plan,
     rehearsal_options,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.existing_programs import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.cached_and_user_programs import (
     ComponentPrograms,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths

@@ -17,11 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_versions,
     go_build,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.cached_and_user_programs import (
+    component_cache_key,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
     RehearsalComponent,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.existing_programs import (
-    component_cache_key,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"

@@ -19,8 +19,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     ProcessError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_spec,
-    existing_programs,
     go_build,
     go_toolchain,
     program_download,
@@ -73,8 +73,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> existing_programs.ProgramSources:
-    return existing_programs.ProgramSources(tmp_path / "cache")
+def sources(tmp_path: Path) -> cached_and_user_programs.ProgramSources:
+    return cached_and_user_programs.ProgramSources(tmp_path / "cache")
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -85,7 +85,9 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
 
 
 def ensure(
-    tool: component_spec.RehearsalComponent, sources: existing_programs.ProgramSources, said: list[str] | None = None
+    tool: component_spec.RehearsalComponent,
+    sources: cached_and_user_programs.ProgramSources,
+    said: list[str] | None = None,
 ):
     say = said.append if said is not None else lambda _line: None
     programs, made = provide_component_programs.provide_component_programs([tool], sources, say)
@@ -124,7 +126,7 @@ def test_two_starters_build_once(tool, go, sources) -> None:
 
 
 def test_a_killed_build_leaves_nothing_that_is_taken_for_whole(tool, go, sources) -> None:
-    target = existing_programs.component_cache_folder(tool, sources.cache)
+    target = cached_and_user_programs.component_cache_folder(tool, sources.cache)
     left = target.parent / f".{target.name}.new-killed"
     program(left / "bin" / "tool")
     program(target / "bin" / "tool", "half")
@@ -141,48 +143,48 @@ def test_a_changed_component_is_built_anew(tool, go, sources) -> None:
 
 
 def test_a_changed_go_test_does_not_build_anything(tool) -> None:
-    before = existing_programs.component_cache_key(tool)
+    before = cached_and_user_programs.component_cache_key(tool)
     (tool.folder / "main_test.go").write_text("package main\n")
-    assert existing_programs.component_cache_key(tool) == before
+    assert cached_and_user_programs.component_cache_key(tool) == before
 
 
 def test_changed_flags_of_a_process_do_not_build_anything(tool, sources) -> None:
-    before = existing_programs.component_cache_key(tool)
+    before = cached_and_user_programs.component_cache_key(tool)
     text = (tool.folder / "component.yml").read_text()
     (tool.folder / "component.yml").write_text(text.replace("after: []", "after: []\n    arguments: [--new]"))
-    assert existing_programs.component_cache_key(component_spec.load_component(tool.folder)) == before
+    assert cached_and_user_programs.component_cache_key(component_spec.load_component(tool.folder)) == before
 
 
 def test_a_cached_program_that_was_changed_is_not_started(tool, go, sources) -> None:
     built, _made = ensure(tool, sources)
-    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
-    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+    cached_and_user_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+    cached_and_user_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
     built.paths["tool"].write_text("evil")
     with pytest.raises(OwnershipError, match=r"bin/tool was changed since it was created .* it is not started"):
-        existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+        cached_and_user_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
 
 
 def test_a_change_that_keeps_size_and_time_is_noticed(tool, go, sources) -> None:
     built, _made = ensure(tool, sources)
     path = built.paths["tool"]
-    existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+    cached_and_user_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
     before = path.stat()
     path.write_text(path.read_text().replace("built", "BUILT"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(OwnershipError):
-        existing_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
+        cached_and_user_programs.verify_cached_program_checksums({"tool": built}, {"tool"})
 
 
 def test_a_given_program_goes_before_all_others(tool, sources, tmp_path: Path) -> None:
     given = program(tmp_path / "given" / "my-tool")
-    chosen, made = ensure(tool, existing_programs.ProgramSources(sources.cache, {"tool": str(given)}))
+    chosen, made = ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, {"tool": str(given)}))
     assert not made and chosen.paths == {"tool": given} and chosen.source == "given"
 
 
 def test_a_folder_of_programs_goes_before_the_cache(tool, go, sources, tmp_path: Path) -> None:
     ensure(tool, sources)
     there = program(tmp_path / "there" / "tool")
-    chosen, _made = ensure(tool, existing_programs.ProgramSources(sources.cache, {}, str(there.parent)))
+    chosen, _made = ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, {}, str(there.parent)))
     assert chosen.paths == {"tool": there}
 
 
@@ -197,7 +199,7 @@ def test_a_folder_of_programs_goes_before_the_cache(tool, go, sources, tmp_path:
 )
 def test_wrong_places_are_refused_before_anything_is_made(tool, sources, given, folder, words) -> None:
     with pytest.raises(InputError, match=words):
-        ensure(tool, existing_programs.ProgramSources(sources.cache, given, folder))
+        ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, given, folder))
     assert not sources.cache.exists()
 
 
@@ -278,7 +280,7 @@ def serve(tool: component_spec.RehearsalComponent, url: str, root: Path, content
 def test_a_download_is_checked_and_kept(tool, sources, mirror) -> None:
     url, root = mirror
     serve(tool, url, root, b"program")
-    got, made = ensure(tool, existing_programs.ProgramSources(sources.cache, url=url))
+    got, made = ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, url=url))
     assert made and got.paths["tool"].read_bytes() == b"program" and got.source == "downloaded"
 
 
@@ -286,25 +288,25 @@ def test_a_download_with_a_wrong_checksum_is_not_kept(tool, sources, mirror) -> 
     url, root = mirror
     serve(tool, url, root, b"program", "0" * 64)
     with pytest.raises(ProcessError, match=r"\.sha256 has 000"):
-        ensure(tool, existing_programs.ProgramSources(sources.cache, url=url))
-    assert not existing_programs.component_cache_folder(tool, sources.cache).exists()
+        ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, url=url))
+    assert not cached_and_user_programs.component_cache_folder(tool, sources.cache).exists()
 
 
 def test_a_download_that_changed_since_its_first_use_is_refused(tool, sources, mirror) -> None:
     url, root = mirror
     serve(tool, url, root, b"program")
-    got, _made = ensure(tool, existing_programs.ProgramSources(sources.cache, url=url))
+    got, _made = ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, url=url))
     serve(tool, url, root, b"another")
     (got.paths["tool"].parent.parent / "entry.json").unlink()
     with pytest.raises(ProcessError, match="at its first use here it had"):
-        ensure(tool, existing_programs.ProgramSources(sources.cache, url=url))
+        ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, url=url))
 
 
 def test_a_download_without_a_checksum_is_refused(tool, sources, mirror) -> None:
     url, root = mirror
     Path(f"{serve(tool, url, root, b'program')}.sha256").unlink()
     with pytest.raises(ProcessError, match=r"\.sha256 cannot be fetched: .*404"):
-        ensure(tool, existing_programs.ProgramSources(sources.cache, url=url))
+        ensure(tool, cached_and_user_programs.ProgramSources(sources.cache, url=url))
 
 
 def test_an_own_layout_is_filled_in_and_a_wrong_name_in_it_refused(tool) -> None:

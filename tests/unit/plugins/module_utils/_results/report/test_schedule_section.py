@@ -73,11 +73,11 @@ def test_a_run_that_does_not_repeat_has_no_such_section(tmp_path: Path) -> None:
     run = run_of(tmp_path, schedule=[{"type": "session", "at": "2026-11-22T10:00:00Z"}])
     assert write_report.section_of_repeated_figures(run, {"kpis": [kpi()]}, tmp_path, []) == []
     assert write_report.section_of_bisection(run, tmp_path, []) == {}
-    assert write_report.schedule_decisions(run) == []
+    assert write_report.schedule_decision_lines(run) == []
 
 
 def test_decisions_are_listed_with_their_reasons(tmp_path: Path) -> None:
-    found = write_report.schedule_decisions(run_of(tmp_path, schedule=SCHEDULE))
+    found = write_report.schedule_decision_lines(run_of(tmp_path, schedule=SCHEDULE))
     assert [(one["point"], one["why"]) for one in found] == [
         ("001", "First."),
         ("001-2", "2 are the least."),
