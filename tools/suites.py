@@ -200,7 +200,7 @@ def install(name: str, long: bool) -> Count:
 def integration(name: str, long: bool) -> Count:
     """Tests against real control planes: two workers with one each, because most of the time is waiting."""
     options = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=25"]
-    return pytest(name, ["tests/integration"], *options, limit=3000)
+    return pytest(name, ["tests/integration"], *options, limit=3600)
 
 
 def long_tests(name: str, long: bool) -> Count:
