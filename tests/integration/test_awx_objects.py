@@ -102,6 +102,7 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
     assert gone.code == 0 and stand_in.names() == {}, gone.output
 
 
+@pytest.mark.long
 def test_absent_removes_what_projects_had_that_are_not_listed_any_more_and_says_what_it_leaves(
     awx: tuple[AwxStandIn, ScriptedServer], tmp_path: Path
 ) -> None:

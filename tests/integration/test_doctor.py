@@ -78,6 +78,7 @@ def test_a_run_that_nothing_can_be_scheduled_for_fails_before_it_prepares_anythi
     assert world.client.get(kind, given["fine_tuning_namespace"]) is None
 
 
+@pytest.mark.long
 def test_a_cluster_without_the_kinds_of_an_api_is_refused_with_the_apis_that_it_has(
     own_instance: Callable[..., cluster_lifecycle.RehearsalOptions], tmp_path: Path
 ) -> None:

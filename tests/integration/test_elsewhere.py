@@ -85,6 +85,7 @@ def test_a_load_outlives_its_controller_and_its_connection_and_its_files_come_ba
     assert files.read_json(point / "elsewhere.json")["state"] == "fetched"
 
 
+@pytest.mark.long
 def test_a_load_elsewhere_is_ended_by_whoever_cleans_up(site: Site) -> None:
     load = ("-e", '{"workload_count": 2000, "workload_arrival": {"type": "constant", "rate": 5}}')
     first = site.begin("first.log", *load)

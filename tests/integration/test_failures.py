@@ -65,6 +65,7 @@ def test_each_stage_of_a_recovery_meets_the_audit_log(world: World, cluster: sup
     assert within_patience(lambda: nodes_are_whole(world)), "a lost node did not come back"
 
 
+@pytest.mark.long
 def test_a_load_with_the_same_seed_has_the_same_failures_of_the_same_roles(
     cluster: support.Rehearsal, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_kill_in_the_middle_of_failures_leaves_nothing_broken_after_the_cleanu
     assert len(world.rows("failures", "undone")) == 3, "what was undone was undone again"
 
 
+@pytest.mark.long
 def test_a_call_that_is_repeated_after_a_kill_undoes_and_goes_on(world: World) -> None:
     failures = [{"kind": "node_drained", "at": [BEGIN], "duration": 3600.0}, {"kind": "pod_killed", "at": [BEGIN + 18]}]
     process = world.start(**load(35, *failures))

@@ -10,6 +10,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import pytest
 import rehearsal as support
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
@@ -46,6 +47,7 @@ QUEUE = """
 """
 
 
+@pytest.mark.long
 def test_each_stage_of_an_eviction_by_kueue_meets_the_audit_log(own_instance: Any, tmp_path: Path) -> None:
     folder = tmp_path / "quick-failures"
     folder.mkdir()

@@ -76,6 +76,7 @@ def labelled(kubeconfig: str, run_id: str) -> list[str]:
     return [one["metadata"]["name"] for listed in lists for one in listed["items"]]
 
 
+@pytest.mark.long
 def test_a_give_back_that_could_not_look_says_so_and_fails_until_a_kubeconfig_is_given(
     tmp_path: Path, rehearsal: Any
 ) -> None:

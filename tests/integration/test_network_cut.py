@@ -124,6 +124,7 @@ def longest_gap(moments: list[float]) -> tuple[float, float]:
     return max(pairwise(moments), key=lambda pair: pair[1] - pair[0])
 
 
+@pytest.mark.long
 def test_two_pods_do_not_reach_each_other_while_the_network_between_them_is_cut(world: World) -> None:
     found = world.submit(**load(60, {"kind": "network_cut", "at": [30.0], "duration": DURATION}))
     assert found["counts"]["succeeded"] == 1, found
@@ -174,6 +175,7 @@ def kubelets(kubeconfig: str) -> list[int]:
     ]
 
 
+@pytest.mark.long
 def test_containers_run_on_while_their_kubelet_is_away_and_new_ones_wait_for_it(world: World, kubeconfig: str) -> None:
     (before,) = kubelets(kubeconfig)
     failure = {"kind": "kubelet_restarted", "at": [25.0], "duration": DURATION}
@@ -197,6 +199,7 @@ def test_containers_run_on_while_their_kubelet_is_away_and_new_ones_wait_for_it(
     assert seen.recoveries == [] and [outage.kind for outage in seen.outages] == ["kubelet_restarted"]
 
 
+@pytest.mark.long
 def test_a_killed_load_leaves_a_kubelet_that_runs(world: World, kubeconfig: str) -> None:
     process = world.start(**load(40, {"kind": "kubelet_restarted", "at": [15.0], "duration": 500.0}))
     path = world.point_dir / "failures.jsonl"

@@ -129,6 +129,7 @@ def test_two_operators_are_installed_in_parallel_and_removed(
     assert not take_away(client)["changed"]
 
 
+@pytest.mark.long
 def test_a_csv_that_olm_recreates_while_its_install_plan_is_deleted_is_removed(
     client: Client, before: set[snapshot.ComparedObject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +370,7 @@ def test_a_data_science_cluster_of_somebody_else_is_extended_only_on_request_and
         take_away(client, run="colleague")
 
 
+@pytest.mark.long
 def test_open_data_hub_is_installed_from_a_private_catalog_image(
     client: Client, before: set[snapshot.ComparedObject]
 ) -> None:

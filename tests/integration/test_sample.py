@@ -210,6 +210,7 @@ def sampled_folder(artifacts: Path, process: Any, log: Path) -> Path:
     raise AssertionError(f"nothing is sampled: {log.read_text(encoding='utf-8')[-3000:]}")
 
 
+@pytest.mark.long
 def test_the_playbook_reports_a_foreign_load_meanwhile_and_when_the_file_ends_it(world: World, tmp_path: Path) -> None:
     fake_nodes.create_fake_nodes(world.client, simulated_node_pool.NodePoolSpec(2, pool="sampled"), 240, support.quiet)
     artifacts, log = tmp_path / "artifacts", tmp_path / "log"

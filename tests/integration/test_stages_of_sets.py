@@ -45,7 +45,7 @@ def submit_chain(world: World, chain: Chain, count: int, rate: float) -> dict[st
     return world.submit(count=count, arrival={"rate": rate}, wait=True, timeout=280, settle=2, in_flight=32, **options)
 
 
-@pytest.mark.parametrize("chain", list(CHAINS))
+@pytest.mark.parametrize("chain", ["TrainJob", "JobSet"])
 def test_the_stages_of_a_short_load_meet_the_audit_log(own_instance: Any, tmp_path: Path, chain: str) -> None:
     measure(own_instance, tmp_path, CHAINS[chain], 20, 20)
 
@@ -107,6 +107,7 @@ def test_the_stages_of_gangs_of_kubernetes_itself_meet_the_audit_log(own_instanc
         print("\n".join(check_stages(world.point_dir, world.run_id, audit, GANG, 10)))
 
 
+@pytest.mark.long
 def test_a_group_whose_pod_was_deleted_is_made_again_and_the_set_says_so(own_instance: Any, tmp_path: Path) -> None:
     info = cluster_lifecycle.create_or_repair_instance(
         own_instance("sets", components=["leader-worker-set"]), support.quiet

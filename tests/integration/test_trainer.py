@@ -201,6 +201,7 @@ def replace_definition(client: Client, definition: dict[str, Any], field: tuple[
     assert until(lambda: ServedSchemas(client).has_field(*field) == served)
 
 
+@pytest.mark.long
 def test_releases_of_trainer_and_kueue_that_do_not_go_together_are_refused(own_instance: Any, tmp_path: Path) -> None:
     info = cluster_lifecycle.create_or_repair_instance(
         own_instance("pair", components=["kueue", "trainer"]), support.quiet

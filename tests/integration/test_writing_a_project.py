@@ -64,6 +64,7 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 def test_every_command_of_the_page_works_and_the_own_kind_is_measured(home: Path, tmp_path: Path) -> None:
     artifacts, folder = tmp_path / "artifacts", tmp_path / "anywhere"
     folder.mkdir()
