@@ -10,7 +10,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     WorkloadTally,
 )
 from hypothesis import strategies as st

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sta
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     WorkloadTally,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_j
 
 from ..kinds.stage_definitions import KindStages, Value, pod_gpu_count, why_object_ended, why_object_waits
 from .workload_by_owner import AdoptedWorkloads, OwnerIndex
-from .workload_progress_counts import WorkloadTally
+from .workload_progress_and_waits import WorkloadTally
 
 #: Source of an event: a watch.
 WATCH = "watch"

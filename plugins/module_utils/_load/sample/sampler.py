@@ -36,7 +36,7 @@ from .observation_writer import ObservationWriter
 from .revision_probes import CANARY, RevisionClockProbes
 from .watch_multiplexer import GATHER, GATHER_BRIEFLY, Item, WatchMultiplexer
 from .workload_by_owner import AdoptedWorkloads, OwnerIndex
-from .workload_progress_counts import WorkloadTally
+from .workload_progress_and_waits import WorkloadTally
 
 SCHEMA = "observations/1"
 #: How long (seconds) to wait for a killed sampler of the same directory to end.

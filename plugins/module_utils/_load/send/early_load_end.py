@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 
 from ..kinds.sampling_spec import SamplingSpec
 from ..kinds.stage_definitions import KindStages
-from ..sample.workload_progress_counts import group_messages
+from ..sample.workload_progress_and_waits import group_messages
 
 #: Seconds from one probe to the next.
 PERIOD = 1.0

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import MachineLoad
 
 from ..plan import workload_plan
-from ..sample import workload_progress_counts
+from ..sample import workload_progress_and_waits
 from . import creation_ledger
 from .early_load_end import StalledLoad
 from .plan_dispatcher import ObjectSendDispatcher
@@ -116,7 +116,7 @@ class LoadProgress:
         return self.stopped or self.unschedulable()
 
     def _pending(self) -> list[str]:
-        return workload_progress_counts.format_pending_reasons(
+        return workload_progress_and_waits.format_pending_reasons(
             self._sampler.state.get("reasons") or self._stall.reasons
         )
 

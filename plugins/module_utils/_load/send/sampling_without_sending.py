@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from ..kinds.sampling_spec import SamplingSpec, check_kinds_have_end_stage
 from ..plan import workload_plan
-from ..sample import workload_progress_counts
+from ..sample import workload_progress_and_waits
 from ..sample.sampler import Sampler
 from . import creation_ledger
 from .early_load_end import StalledLoad, require_answering_api_server
@@ -223,7 +223,10 @@ class LoadSampler:
         return reason
 
     def _line(self, sampler: Sampler) -> str:
-        parts = [*self._counted(sampler), *workload_progress_counts.format_pending_reasons(self._reasons(sampler))]
+        parts = [
+            *self._counted(sampler),
+            *workload_progress_and_waits.format_pending_reasons(self._reasons(sampler)),
+        ]
         return f"{self.label} {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
 

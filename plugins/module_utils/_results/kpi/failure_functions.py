@@ -68,7 +68,7 @@ def failures_of_point(data: PointData) -> PointFailures | None:
     return data.extras.failures() if data.extras.failures is not None else None
 
 
-def kinds_of_failures(data: PointData) -> list[str]:
+def failure_kinds_that_hit_workloads(data: PointData) -> list[str]:
     """Return the kinds of failures that hit workloads, in the order of NOUNS."""
     failures = failures_of_point(data)
     hit = {recovery.kind for recovery in failures.recoveries} if failures else set()

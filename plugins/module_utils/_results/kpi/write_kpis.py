@@ -37,7 +37,7 @@ from . import (
     request_functions,
     scheduler_functions,
     timeline_functions,
-    training_functions,
+    training_and_metric_functions,
 )
 from .kpi_definitions import (
     CLIENTS,
@@ -74,7 +74,7 @@ REGISTERED = (
     autoscaling_functions,
     scheduler_functions,
     timeline_functions,
-    training_functions,
+    training_and_metric_functions,
 )
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
@@ -141,9 +141,11 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
         LEVELS: lambda: placement_functions.level_names_of_topology(data),
         PRIORITIES: lambda: scheduler_functions.distinct_priority_names(data),
         STEPPED: lambda: ["steps"] if data.extras.steps else [],
-        SCALED: lambda: ["scaled"] if training_functions.does_matrix_vary_scale(data, **entry["source"]) else [],
-        TEMPLATES: lambda: training_functions.workload_template_names(data),
-        FAILURES: lambda: failure_functions.kinds_of_failures(data),
+        SCALED: lambda: (
+            ["scaled"] if training_and_metric_functions.does_matrix_vary_scale(data, **entry["source"]) else []
+        ),
+        TEMPLATES: lambda: training_and_metric_functions.workload_template_names(data),
+        FAILURES: lambda: failure_functions.failure_kinds_that_hit_workloads(data),
         OUTAGES: lambda: failure_functions.kinds_of_outages(data),
         FAILED: lambda: ["failures"] if data.extras.failures is not None else [],
         EVICTED: lambda: failure_functions.kinds_of_failures_with_evictions(data),

@@ -45,7 +45,7 @@ def factor_and_unit_of_values(kpi: Kpi, values: Iterable[Mapping[str, Any]]) -> 
     return plot_canvas.duration_scale_and_unit(max(known, default=0.0)) if kpi["unit"] == "s" else (1.0, kpi["unit"])
 
 
-def draw_expected_interval(axis: Any, kpi: Kpi, factor: float) -> None:
+def draw_expected_interval_of_next_run(axis: Any, kpi: Kpi, factor: float) -> None:
     """Draw the interval in which one more old run is expected, if it is known."""
     if kpi.get("band"):
         low, high = (bound * factor for bound in kpi["band"])
@@ -113,7 +113,7 @@ def draw_history_with_sentences(kpi: Kpi, label: str = "") -> PlotDrawing:
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(5, _LEGEND_COLUMNS)
     )
-    draw_expected_interval(axis, kpi, factor)
+    draw_expected_interval_of_next_run(axis, kpi, factor)
     _draw_stable_segments(axis, kpi, factor)
     for group, colour, marker, name in (("old", _OLD, "o", "old runs"), ("new", _NEW, "D", "new runs, this one last")):
         _draw_run_values(axis, series, group, factor, color=colour, marker=marker, label=name)
@@ -219,7 +219,7 @@ def repetition_drawing(kpi: Kpi, schedule: Sequence[Mapping[str, Any]], label: s
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [2.6], top=0.45, gap=0, bottom=0.56 + plot_canvas.legend_height(4, 2)
     )
-    draw_expected_interval(axis, kpi, factor)
+    draw_expected_interval_of_next_run(axis, kpi, factor)
     draw_limits(axis, kpi, factor)
     _draw_mean_intervals(axis, known, factor)
     measured = [(at, attempt["value"]) for at, attempt in enumerate(attempts, 1) if attempt["value"] is not None]

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import installer_commands
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import HttpReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_records
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     group_messages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.training_figures import training_log

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.wo
     AdoptedWorkloads,
     OwnerIndex,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     WorkloadTally,
 )
 

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.observation_writer import (
     ObservationWriter,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     WorkloadTally,
 )
 from hypothesis import given, settings

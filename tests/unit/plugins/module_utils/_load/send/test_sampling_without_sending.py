@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_counts import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.workload_progress_and_waits import (
     WorkloadTally,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import SampleSpec

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import training_functions
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import training_and_metric_functions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_data import PointData, PointExtras
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
@@ -24,8 +24,8 @@ def test_a_figure_names_the_logs_whose_figure_is_left_out() -> None:
     table = TimelineTable({"start": 0.0, "end": 9.0, "planned": 2, "stages": [], "schema": "timeline/1"})
     table.index, table.outcome, table.template = [0, 1], ["succeeded"] * 2, ["job"] * 2
     data = PointData(table, PointExtras(training=rows))
-    loss = training_functions.training(data, "train_loss")
+    loss = training_and_metric_functions.training(data, "train_loss")
     assert (loss.value, loss.n, loss.of, loss.note) == (2.0, 1, 2, "1 log left out: it was restarted")
-    assert training_functions.training(data, "total_batch_size").note == ""
+    assert training_and_metric_functions.training(data, "total_batch_size").note == ""
     alone = PointData(table, PointExtras(training=rows[1:]))
-    assert training_functions.training(alone, "train_loss").note == "1 log left out: it was restarted"
+    assert training_and_metric_functions.training(alone, "train_loss").note == "1 log left out: it was restarted"
