@@ -90,6 +90,11 @@ def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
             "dra_light",
             {"scheduler_count": 40, "fake_gpu_nodes": 10, "scheduler_arrival": {"type": "constant", "rate": 5}},
         ),
+        (
+            "dra_vs_extended",
+            {"scheduler_count": 30, "fake_gpu_nodes": 10, "matrix": {"scheduler_gpu_request": ["resource_by_claim"]}},
+        ),
+        ("dra_partitions", {"scheduler_count": 20, "matrix": {"scheduler_partition": ["1g.10gb"]}}),
         ("multikueue", {"scheduler_count": 8}),
     ],
 )

@@ -100,21 +100,19 @@ JOB_OF_PODS = {
     "succeeded": Write("jobs/status", JOBS, -1),
     **ENDING_PODS,
 }
+#: A claim is allocated before its pod is bound, by the first write of its status.
+CLAIMING = {
+    "created": created("jobs"),
+    "resourceclaim_allocated_first": Write("resourceclaims/status", SCHEDULER, 0),
+    "resourceclaim_allocated": Write("resourceclaims/status", SCHEDULER, 0),
+    "resourceclaim_released": Write("resourceclaims", verbs=("update", "patch", "delete")),
+    **JOB_OF_PODS,
+}
 #: Preset of project scheduler -> its jobs. The log lacks names that the server generates, as those of claims, so their
 #: creation is compared with nothing.
 OF_PRESETS = {
     "topology": Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS}),
-    "dra_light": Chain(
-        "Job",
-        "",
-        {
-            "created": created("jobs"),
-            "resourceclaim_allocated_first": Write("resourceclaims/status", SCHEDULER, 0),
-            "resourceclaim_allocated": Write("resourceclaims/status", SCHEDULER, 0),
-            "resourceclaim_released": Write("resourceclaims", verbs=("update", "patch", "delete")),
-            **JOB_OF_PODS,
-        },
-    ),
+    **{preset: Chain("Job", "", CLAIMING) for preset in ("dra_light", "dra_vs_extended", "dra_partitions")},
     "multikueue": Chain(
         "Job",
         "kueue",
