@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
 from audit_truth import JOBS, KWOK, Window, moment
 
 SCHEDULER = "system:kube-scheduler"
-LWS, SANDBOX, TRAINER, JOBSET, KUEUE = (
-    f"seatrial:{name}" for name in ("leader-worker-set", "agent-sandbox", "trainer", "jobset", "kueue")
+LWS, SANDBOX, TRAINER, JOBSET, KUEUE, PODGROUPS = (
+    f"seatrial:{name}" for name in ("leader-worker-set", "agent-sandbox", "trainer", "jobset", "kueue", "podgroups")
 )
 
 
@@ -113,6 +113,18 @@ CLAIMING = {
 OF_PRESETS = {
     "topology": Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS}),
     **{preset: Chain("Job", "", CLAIMING) for preset in ("dra_light", "dra_vs_extended", "dra_partitions")},
+    "coscheduling": Chain(
+        "Job",
+        "coscheduling",
+        {
+            "created": created("jobs"),
+            "podgroup_created": created("podgroups"),
+            "podgroup_scheduling": Write("podgroups/status", PODGROUPS),
+            "podgroup_running": Write("podgroups/status", PODGROUPS),
+            "podgroup_finished": Write("podgroups/status", PODGROUPS, -1),
+            **JOB_OF_PODS,
+        },
+    ),
     "multikueue": Chain(
         "Job",
         "kueue",
