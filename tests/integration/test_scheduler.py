@@ -97,6 +97,7 @@ def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
         ("dra_partitions", {"scheduler_count": 20, "matrix": {"scheduler_partition": ["1g.10gb"]}}),
         ("multikueue", {"scheduler_count": 8}),
         ("coscheduling", {"scheduler_count": 8, "matrix": {"scheduler_mode": ["coscheduling"]}}),
+        ("gang_native", {"scheduler_count": 8, "matrix": {"scheduler_mode": ["workload-aware"]}}),
     ],
 )
 def test_each_stage_of_the_jobs_of_a_preset_meets_the_audit_log(

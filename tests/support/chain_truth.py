@@ -113,6 +113,7 @@ CLAIMING = {
 OF_PRESETS = {
     "topology": Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS}),
     **{preset: Chain("Job", "", CLAIMING) for preset in ("dra_light", "dra_vs_extended", "dra_partitions")},
+    "gang_native": GANG,
     "coscheduling": Chain(
         "Job",
         "coscheduling",
