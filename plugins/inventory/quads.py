@@ -90,6 +90,7 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory, quads_options
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat.ansible_core import mark_as_data
 
 NAMES = ("quads.yml", "quads.yaml")
 SERVER_AND_LEASE = (*quads_options.SERVER, *quads_options.NAMED)
@@ -149,22 +150,24 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _fill(self, content: dict[str, Any]) -> None:
         lease, machines = content["lease"], content["machines"]
+        common = mark_as_data(content["common"])  # what the server sends is no template
+        variables_of = {name: mark_as_data(machine["vars"]) for name, machine in machines.items()}
         records = {name: machine["about"] for name, machine in machines.items()}
         groups = lab_inventory.assign_groups(records, self.get_option("roles"))
         top = self.inventory.add_group(self.get_option("group"))
-        for name, value in content["common"].items():
+        for name, value in common.items():
             self.inventory.set_variable(top, name, value)
         for name in groups:
             self.inventory.add_child(top, self.inventory.add_group(name))
-        for name, machine in machines.items():
+        for name, own in variables_of.items():
             self.inventory.add_host(name, group=top)
-            for key, value in machine["vars"].items():
+            for key, value in own.items():
                 self.inventory.set_variable(name, key, value)
         for group, hosts in groups.items():
             for host in hosts:
                 self.inventory.add_host(host, group=group)
-        for name, machine in machines.items():
-            variables = {**content["common"], **machine["vars"]}
+        for name, own in variables_of.items():
+            variables = {**common, **own}
             strict = self.get_option("strict")
             self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
             self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)

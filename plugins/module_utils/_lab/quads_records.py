@@ -99,6 +99,8 @@ _FORM = re.compile(
     rf"(?:^|\s)lease=(?P<id>{LEASE_ID}) part=(?P<part>\d{{1,4}})/(?P<parts>\d{{1,4}}) "
     r"at=(?P<at>\d{8}T\d{4}Z)(?=\s|$)"
 )
+#: Names become those of an inventory, and arguments of ssh.
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 #: Parts of a host, in its record.
 HOST_PARTS = ("interfaces", "disks", "memory", "processors")
 #: Numbers of parts, which are compared and added up.
@@ -215,7 +217,7 @@ class HostSchedule:
         assignment = view.get("assignment") or {}
         return cls(
             id=int(view["id"]),
-            host=str((view.get("host") or {}).get("name", "")),
+            host=_checked_host_name(str((view.get("host") or {}).get("name", ""))),
             assignment_id=int(view.get("assignment_id") or assignment.get("id") or 0),
             cloud=str((assignment.get("cloud") or {}).get("name", "")),
             owner=str(assignment.get("owner") or ""),
@@ -223,6 +225,13 @@ class HostSchedule:
             start=str(view.get("start") or ""),
             end=str(view.get("end") or ""),
         )
+
+
+def _checked_host_name(name: str) -> str:
+    """Return the name of a host. Raises ValueError for one that ssh would take for an option, or Ansible for more."""
+    if name and not _HOST_NAME.fullmatch(name):
+        raise ValueError("the name of a host has other characters than letters, digits, '.', '_' and '-'")
+    return name
 
 
 def checked_host_record(what: str, record: Any) -> dict[str, Any]:

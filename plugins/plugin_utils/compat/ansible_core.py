@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ansible import errors, template
 from ansible.plugins.loader import module_loader
+from ansible.utils import unsafe_proxy
 from jinja2 import nodes
 from jinja2.nativetypes import NativeCodeGenerator
 
@@ -40,6 +41,11 @@ def is_template_text(text: str) -> bool:
 def mark_as_template(text: str) -> str:
     """Return a text that Ansible renders."""
     return template.trust_as_template(text) if HAS_TAGS else text
+
+
+def mark_as_data(value: Any) -> Any:
+    """Return a value in which Ansible renders nothing, whatever it has in braces."""
+    return value if HAS_TAGS else unsafe_proxy.wrap_var(value)
 
 
 def load_yaml_file(loader: Any, path: str) -> Any:

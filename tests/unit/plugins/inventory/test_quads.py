@@ -18,6 +18,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.perfscale.seatrial.plugins.inventory import quads
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import lab_inventory
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 ROOT = Path(__file__).parents[4]
 LEASE = {"lease_id": "t1-a", "assignment_id": 7, "expires_at": "2999-01-01T00:00:00+00:00"}
@@ -88,6 +89,29 @@ def test_machines_are_put_into_the_groups_in_the_order_of_the_rules() -> None:
     assert sorted(groups["quads"]) == ["h1", "h10", "h2"]
     assert one.inventory.hosts["h1"].vars["quads_model"] == "R650"
     assert one.inventory.groups["quads"].vars["quads_lease"] == "t1-a"
+
+
+def test_no_value_of_the_server_is_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before version 2.19 Ansible renders each text of an inventory plugin that is not marked."""
+
+    class Marked(str):
+        __slots__ = ()
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mark(entry) for key, entry in value.items()}
+        return [*map(mark, value)] if isinstance(value, list) else Marked(value)
+
+    monkeypatch.setattr(ansible_core, "HAS_TAGS", False)
+    monkeypatch.setattr(ansible_core.unsafe_proxy, "wrap_var", mark)
+    one = plugin()
+    content = found()
+    content["machines"]["h1"]["vars"] = {"quads_model": "{{ 1 + 1 }}", "quads_pxe_interfaces": ["{{ 1 + 1 }}"]}
+    one._fill(content)
+    values = [*one.inventory.groups["quads"].vars.values()]
+    values += [value for host in ("h1", "h2") for name, value in one.inventory.hosts[host].vars.items() if "q" in name]
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    assert len(texts) == 4 and all(isinstance(text, Marked) for text in texts), texts
 
 
 def test_the_cache_serves_the_same_question_until_the_lease_ends() -> None:

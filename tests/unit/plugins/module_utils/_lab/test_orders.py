@@ -75,6 +75,16 @@ def test_the_earliest_schedule_holds_a_host():
     assert earliest_active_schedule([]) is None
 
 
+@pytest.mark.parametrize("name", ["-oProxyCommand=id", "{{ 1 + 1 }}", "a b", "a/../b", "a\nb", "x" * 254])
+def test_what_is_no_name_of_a_host_becomes_none(name: str) -> None:
+    """It would become a name in the inventory and an argument of ssh."""
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import HostSchedule
+
+    assert HostSchedule.from_json({"id": 1, "host": {"name": "s01-h02.lab"}}).host == "s01-h02.lab"
+    with pytest.raises(ValueError, match="the name of a host has other characters"):
+        HostSchedule.from_json({"id": 1, "host": {"name": name}})
+
+
 def test_check_mode_only_reads(lab):
     lab.acquire(dry=True, count=3)
     assert {call.method for call in lab.wire.calls} == {"GET"}
