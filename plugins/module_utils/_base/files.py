@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import disk_reserve
-from .errors import DataError, InputError, OwnershipError, suggest_similar_name
+from .errors import AccessError, DataError, InputError, OwnershipError, suggest_similar_name
 from .point_clock import MonotonicWallClock
-from .untrusted_input import parse_json, parse_yaml
+from .untrusted_input import escape_control_characters, parse_json, parse_yaml
 
 VALIDATE = "SEATRIAL_VALIDATE"
 #: Most bytes of a document, and of a line of a JSON-lines file: whoever sends a run directory must not fill the memory.
@@ -173,6 +173,16 @@ def _read_document(path: str | os.PathLike[str]) -> str:
         if (size := os.fstat(stream.fileno()).st_size) > MOST_DOCUMENT:
             raise DataError(f"{path}: it has {size:,} bytes, and {MOST_DOCUMENT:,} are the most of a document")
         return stream.read().decode("utf-8")
+
+
+def path_in_folder(folder: Path, name: str) -> Path:
+    """Return the path of a file whose name a server has chosen. Raises AccessError for one outside of the folder."""
+    path = Path(os.path.normpath(folder / name))
+    if not path.is_relative_to(os.path.normpath(folder)) or not name.isprintable():
+        raise AccessError(
+            f"the server sent the name {escape_control_characters(name[:100])!r}, which can't be that of a file here"
+        )
+    return path
 
 
 def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:

@@ -21,6 +21,8 @@ from .untrusted_input import escape_control_characters
 
 #: Copy of Ansible's output in the run directory; plugin_utils/run/terminal_output.py writes it.
 ANSIBLE_LOG = "ansible.log"
+#: What modules write into the directory of a role call, also on another machine.
+LOG, TIMING = STEP_FILES = "log", "timing.json"
 
 
 def format_utc_timestamp(moment: float | None = None) -> str:
@@ -41,7 +43,7 @@ class StepDirectory:
     def log(self, text: str) -> None:
         """Append a line to ``log``."""
         if self.path is not None:
-            with suppress(OSError), open(self.path / "log", "a", encoding="utf-8") as stream:
+            with suppress(OSError), open(self.path / LOG, "a", encoding="utf-8") as stream:
                 stream.write(f"{format_utc_timestamp()} {escape_control_characters(text)}\n")
 
     def reporter(self, progress_file: str | None, who: str) -> Callable[[str], None]:
@@ -62,7 +64,7 @@ class StepDirectory:
             record: dict[str, Any] = {"category": category, "seconds": round(max(seconds, 0.0), 3)}
             if what:
                 record["what"] = what
-            with suppress(OSError), open(self.path / "timing.json", "ab") as stream:
+            with suppress(OSError), open(self.path / TIMING, "ab") as stream:
                 stream.write(files.encode_json_line(record, "timing/1"))
 
     @contextmanager

@@ -234,7 +234,7 @@ class CaptureFiles:
         self._write(name, kept.decode("utf-8", "ignore"), {"cut": len(kept) < len(masked)})
 
     def _write(self, name: str, text: str, facts: dict[str, Any]) -> None:
-        path = self.folder / name
+        path = files.path_in_folder(self.folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
         path.write_bytes(data)

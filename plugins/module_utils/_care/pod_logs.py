@@ -173,7 +173,7 @@ class LogCollection:
             raise InputError(f"dest {folder} cannot be created: {error.strerror}") from error
         with ThreadPool(max(1, spec.parallel)) as pool:
             rows = list(
-                pool.map(lambda pod: self._one(pod, folder / pod_log_file_name(pod, chosen), len(chosen)), chosen)
+                pool.map(lambda pod: self._one(pod, folder, pod_log_file_name(pod, chosen), len(chosen)), chosen)
             )
         unread = [f"{row['pod']}: {row['error']}" for row in rows if row["error"]]
         return {
@@ -185,7 +185,7 @@ class LogCollection:
             "unread": unread,
         }
 
-    def _one(self, pod: LoggedPod, path: Path, of: int) -> dict[str, Any]:
+    def _one(self, pod: LoggedPod, folder: Path, name: str, of: int) -> dict[str, Any]:
         row = {
             "pod": pod.name,
             "index": pod.index,
@@ -196,6 +196,7 @@ class LogCollection:
             "error": None,
         }
         try:
+            path = files.path_in_folder(folder, name)
             log = log_without_secrets(self._fetch(pod), self._gate, self.spec.limit_bytes)
             if files.write_bytes_if_changed(path, log):
                 self._changed = True
@@ -203,7 +204,7 @@ class LogCollection:
         except (ApiError, AccessError) as error:
             row["error"] = str(error)
         except OSError as error:
-            row["error"] = f"{path}: {error.strerror}"
+            row["error"] = f"{folder / name}: {error.strerror}"
         self._report(of)
         return row
 

@@ -117,11 +117,11 @@ def fetch_volume_files(client: Client, spec: FetchSpec, say: Say) -> dict[str, A
     check_fetch_spec(spec)
     if storage_volume.find_claim(client, spec.namespace, spec.claim) is None:
         raise InputError(f"there is no claim {spec.namespace}/{spec.claim} with files to fetch")
-    return receive_files(lambda first: volume_job.run_volume_job(client, spec.job(first), say), spec.to)
+    return receive_files(lambda first: volume_job.run_volume_job(client, spec.job(first), say), spec.to, spec.limit)
 
 
-def receive_files(printed: Print, to: Path) -> dict[str, Any]:
-    """Collect the pieces of as many calls as it takes, and write the files below ``to``."""
+def receive_files(printed: Print, to: Path, limit: int) -> dict[str, Any]:
+    """Collect the pieces of as many calls as it takes, and write the files below ``to``: at most ``limit`` bytes."""
     pieces: dict[int, bytes] = {}
     while True:
         events = printed(len(pieces))
@@ -135,26 +135,38 @@ def receive_files(printed: Print, to: Path) -> dict[str, Any]:
         if len(pieces) >= total:
             break
     printed_files = [event for event in events if event["event"] == "file"]
-    changed = [_write_file_if_changed(file, pieces, to) for file in printed_files]
+    changed = []
+    for file in printed_files:
+        content = _file_content(file, pieces, limit)
+        limit -= len(content)
+        changed.append(_write_file_if_changed(file["name"], content, to))
     files = [{key: file[key] for key in ("name", "bytes", "sha256")} for file in printed_files]
     left_out = [{"name": event["name"], "bytes": event["bytes"]} for event in events if event["event"] == "left_out"]
     unmatched = [event["pattern"] for event in events if event["event"] == "unmatched"]
     return {"changed": any(changed), "files": files, "left_out": left_out, "unmatched": unmatched}
 
 
-def _write_file_if_changed(event: Event, pieces: Mapping[int, bytes], to: Path) -> bool:
+def _write_file_if_changed(name: str, content: bytes, to: Path) -> bool:
     """Write a file unless it is there; return whether it was written."""
-    name = event["name"]
     path = to / name
     if not path.resolve().is_relative_to(to.resolve()):
         raise DataError(f"{name}: the pod names a file outside of its volume")
+    return files.write_bytes_if_changed(path, content)
+
+
+def _file_content(event: Event, pieces: Mapping[int, bytes], limit: int) -> bytes:
+    """Return the content of a file. Raises DataError for a damaged one, and for more than ``limit`` bytes."""
+    name = event["name"]
     try:
-        content = zlib.decompress(b"".join(pieces[event["first"] + number] for number in range(event["pieces"])))
+        packed = b"".join(pieces[event["first"] + number] for number in range(event["pieces"]))
+        content = zlib.decompressobj().decompress(packed, limit + 1)
     except (KeyError, zlib.error) as error:
         raise DataError(f"{name}: a part of it is missing in the log of the pod that printed it") from error
+    if len(content) > limit:
+        raise DataError(f"{name}: the pod prints files of more bytes than were asked for")
     if hashlib.sha256(content).hexdigest() != event["sha256"]:
         raise DataError(f"{name}: its checksum differs after the transfer")
-    return files.write_bytes_if_changed(path, content)
+    return content
 
 
 def format_fetched_files(result: Mapping[str, Any]) -> str:

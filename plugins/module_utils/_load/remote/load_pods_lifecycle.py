@@ -309,7 +309,7 @@ class DriverPod:
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
-                here = step_dir / Path(sent["name"]).name
+                here = remote_load.path_of_sent_file(step_dir, sent["name"], of_step=True)
                 get_step = partial(
                     files_in_configmaps.fetch_file_from_configmaps, self.client, self.spec.effective_namespace, sent
                 )

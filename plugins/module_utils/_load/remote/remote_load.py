@@ -25,6 +25,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import STEP_FILES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    escape_control_characters,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
     api_host_without_usual_port,
 )
@@ -109,6 +113,19 @@ STARTED, FETCHED = "started", "fetched"
 
 #: Value of ``host`` for a pod of the driver cluster; ``root`` is then its namespace.
 DRIVER_POD = "driver_pod"
+
+
+def path_of_sent_file(folder: Path, name: str, of_step: bool) -> Path:
+    """Return the path of a file that a client of a load sends. Raises DataError for another one than a load writes.
+
+    of_step: whether it is appended to one of a role call, beside which are files that others read.
+    """
+    plain = Path(name).name
+    if not (plain in STEP_FILES if of_step else plain.endswith(".jsonl")):
+        raise DataError(
+            f"a client of the load sent the file {escape_control_characters(plain[:100])!r}, which no load writes"
+        )
+    return folder / plain
 
 
 def read_load_record(point_dir: Path) -> dict[str, Any] | None:
@@ -313,7 +330,7 @@ class LoadOnHost:
         files = [(path, point_dir, False) for path in ended["files"]]
         files += [(path, step_dir, True) for path in ended["step_files"] if step_dir]
         for path, folder, append in files:
-            self.retry.fetch(partial(self._fetch, path), folder / Path(path).name, append)
+            self.retry.fetch(partial(self._fetch, path), path_of_sent_file(folder, path, append), append)
         return dict(ended["outcome"])
 
     def remove(self) -> bool:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
@@ -38,7 +39,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 
 from . import presigned_upload
 
-_BLOCK = 1 << 20
+_BLOCK = MOST_MANIFEST = 1 << 20
 #: The lowest one: the lines of a load shrink to a tenth with it, and higher levels take several times as long.
 _LEVEL = 1
 
@@ -66,7 +67,9 @@ def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]
     done: list[tuple[Path, Path]] = []
     try:
         with gzip.open(archive, "rb") as stream:
-            manifest = parse_json(stream.readline())
+            if len(line := stream.readline(MOST_MANIFEST + 1)) > MOST_MANIFEST:
+                raise DataError(f"its manifest has more than {MOST_MANIFEST} bytes")
+            manifest = parse_json(line)
             outcome = dict(manifest["outcome"])
             for file in manifest["files"]:
                 path = target(file["kind"], Path(file["name"]).name)
@@ -90,6 +93,10 @@ def unpack_result_files(archive: Path, target: Callable[[str, str], Path | None]
 def _copy_archive_entry(stream: gzip.GzipFile, entry: Mapping[str, Any], aside: Path | None) -> None:
     """Copy one file out of the stream. Raises DataError if its size or its checksum is another one."""
     digest, left = hashlib.sha256(), int(entry["size"])
+    if left < 0:
+        raise DataError(f"{entry['name']} has {left} bytes")
+    if aside is not None:
+        disk_reserve.refuse_filling_disk(str(entry["name"]), left, 0, aside.parent)
     sink: BinaryIO | None = open(aside, "wb") if aside is not None else None  # noqa: SIM115
     try:
         while left:

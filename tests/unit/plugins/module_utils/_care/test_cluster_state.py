@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import capture_contents
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.capture_contents import (
@@ -106,6 +107,16 @@ def test_secrets_in_objects_are_masked_and_secrets_left_out(tmp_path: Any) -> No
     assert "canary" not in text and "short1" not in text and "managedFields" not in text
     assert files.written == [{"file": "o.jsonl", "bytes": len(text), "objects": 1, "of": 2}]
     assert mask_object_secrets({"name": "EPOCHS", "value": "3"}) == {"name": "EPOCHS", "value": "3"}
+
+
+@pytest.mark.parametrize("namespace", ["x/../../up", "/../../up", "a\x1b[2J"])
+def test_a_capture_writes_no_file_outside_of_its_folder(tmp_path: Any, namespace: str) -> None:
+    files = CaptureFiles(tmp_path / "capture", SecretScanner({}), 10_000)
+    with pytest.raises(AccessError, match="can't be that of a file here"):
+        files.objects(f"events-{namespace}.jsonl", [{"kind": "Event"}])
+    with pytest.raises(AccessError, match="can't be that of a file here"):
+        files.text(f"logs/{namespace}/../../pod.log", "text")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @given(st.lists(st.integers(0, 300), max_size=20), st.integers(0, 2000))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,17 @@ def test_the_sentence_names_the_first_failure() -> None:
     assert pod_logs.format_collection_result(result) == (
         "2 of 5 pods' logs collected, 2 left out by the maximum, 1 could not be read, first: w-1: 404 NotFound"
     )
+
+
+@pytest.mark.parametrize("name", ["../up", "/tmp/x", "a/../../up", "a\x1b[2J", "a\nb"])
+def test_a_name_of_the_server_leads_to_no_file_outside_of_the_folder(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    spec = pod_logs.LogCollectionSpec(str(folder), selector="a=b")
+    collection = pod_logs.LogCollection(None, spec, SecretScanner({}))  # type: ignore[arg-type]  # asked for nothing
+    collection._fetch = lambda _pod: b"written"  # type: ignore[method-assign]
+    log = pod_logs.pod_log_file_name(pod(0, name=name), [pod(0, name=name)])
+    row = collection._one(pod(0, name=name), folder, log, 1)
+    assert "can't be that of a file here" in row["error"] and row["log"] is None
+    assert collection._one(pod(0), folder, "w-0-master-0.log", 1)["log"] == "w-0-master-0.log"
+    assert [path.name for path in tmp_path.rglob("*")] == ["logs", "w-0-master-0.log"]

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
 import random
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ class Volume:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def fetch(self, wanted: fetch_volume_files.FetchSpec) -> dict[str, Any]:
-        return fetch_volume_files.receive_files(lambda first: self.printed(wanted, first), wanted.to)
+        return fetch_volume_files.receive_files(lambda first: self.printed(wanted, first), wanted.to, wanted.limit)
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_a_log_that_a_node_has_cut_is_an_error(volume: Volume, tmp_path: Path, l
     events = volume.printed(spec(tmp_path / "to", "log.jsonl"), 0)
     cut = [one for one in events if one["event"] != lost]
     with pytest.raises(DataError, match=message):
-        fetch_volume_files.receive_files(lambda first: cut, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: cut, tmp_path / "to", 1000)
     assert not (tmp_path / "to").exists()
 
 
@@ -110,10 +112,23 @@ def test_a_changed_file_and_a_name_outside_of_the_folder_are_errors(volume: Volu
     events = volume.printed(spec(tmp_path / "to", "log.jsonl"), 0)
     wrong = [{**one, "sha256": "0"} if one["event"] == "file" else one for one in events]
     with pytest.raises(DataError, match="checksum differs"):
-        fetch_volume_files.receive_files(lambda first: wrong, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: wrong, tmp_path / "to", 1000)
     outside = [{**one, "name": "../x"} if one["event"] == "file" else one for one in events]
     with pytest.raises(DataError, match="outside of its volume"):
-        fetch_volume_files.receive_files(lambda first: outside, tmp_path / "to")
+        fetch_volume_files.receive_files(lambda first: outside, tmp_path / "to", 1000)
+
+
+def test_a_pod_that_prints_more_than_was_asked_for_fills_no_disk(tmp_path: Path) -> None:
+    def printed(name: str, size: int, number: int) -> list[dict[str, Any]]:
+        packed = base64.b64encode(zlib.compress(bytes(size))).decode()
+        sha256 = hashlib.sha256(bytes(size)).hexdigest()
+        file = {"event": "file", "name": name, "bytes": 1, "sha256": sha256, "first": number, "pieces": 1}
+        return [{"event": "piece", "number": number, "data": packed}, file]
+
+    events = [*printed("a", 600, 0), *printed("b", 600, 1), {"event": "end", "pieces": 2}]
+    with pytest.raises(DataError, match="b: the pod prints files of more bytes than were asked for"):
+        fetch_volume_files.receive_files(lambda _first: events, tmp_path / "to", 1000)
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["a"]
 
 
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../other", "a/../../b", ""])

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps, remote_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
@@ -109,6 +109,19 @@ def test_with_a_server_the_pods_get_new_urls_and_no_credentials() -> None:
     assert said == ["1 client cannot send all files, client 1: 12.0 MB"], "it is said once"
     urls = store.held["load-run-aa-001-upload"]["data"]
     assert sorted(urls) == ["0", "1"] and "hidden words" not in json.dumps(store.held)
+
+
+@pytest.mark.parametrize("name", ["arguments.yml", "../../run.yml", "log\x1b[2J", ""])
+def test_a_pod_adds_to_no_other_file_of_a_role_call_than_a_load_writes(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside these is what a later session reads as the arguments of the call."""
+    handed_over = "fetch_handed_over_files"
+    monkeypatch.setattr(files_in_configmaps, handed_over, lambda *_all: _all[-1].mkdir(parents=True) or {})
+    pod, _said = pod_of(store_of(), None)
+    result = {"outcome": {"ok": True}, "parcels": [{"kind": "step", "name": name, "parts": [], "sha256": ""}]}
+    with pytest.raises(DataError, match="a client of the load sent the file .*, which no load writes"):
+        pod.fetch(PodsState(True, (ClientState("running", result=result),)), tmp_path, tmp_path / "step")
 
 
 def test_an_archive_is_not_left_out_because_the_setting_was(tmp_path: Path) -> None:

@@ -49,12 +49,23 @@ def rewritten(archive, change):
     archive.write_bytes(gzip.compress(json.dumps(manifest).encode() + b"\n" + content))
 
 
+def with_size(manifest, size):
+    manifest["files"][1]["size"] = size
+    return manifest
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda manifest, content: (manifest, content[:-1]), "b ends 1 bytes early"),
         (lambda manifest, content: (manifest, content + b"x"), "longer than its manifest says"),
         (lambda manifest, content: (manifest, content[:-1] + b"x"), "the checksum of b differs"),
+        (
+            lambda manifest, content: ({**manifest, "x": "y" * (1 << 20)}, content),
+            "its manifest has more than 1048576 b",
+        ),
+        (lambda manifest, content: (with_size(manifest, -1), content), "b has -1 bytes"),
+        (lambda manifest, content: (with_size(manifest, 1 << 60), content), "b: it unpacks to 1,099,511,627,776 MiB"),
         (lambda manifest, content: ({"files": manifest["files"]}, content), "outcome"),
         (lambda manifest, content: ({"outcome": {}}, content), "files"),
     ],
