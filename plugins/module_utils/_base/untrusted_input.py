@@ -25,6 +25,8 @@ from .errors import AccessError, DataError, InputError
 
 #: A number that may be too large for a float, as 1e999.
 _LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
+#: Most values of a JSON document, counted by its signs: [] has two bytes, and takes 64 of memory.
+MOST_JSON_VALUES = 10_000_000
 #: An escape that may be a half of a character outside of the first 65,536, without its other half.
 _SURROGATE, _SURROGATE_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -57,6 +59,10 @@ def _with_whole_characters(decode: Callable[[Any], Any], text: str | bytes) -> A
 
 
 def _without_recursion_error(decode: Callable[[Any], Any], text: str | bytes) -> Any:
+    document: Any = text
+    signs = ",[{" if isinstance(text, str) else (b",", b"[", b"{")
+    if len(text) > MOST_JSON_VALUES and sum(map(document.count, signs)) > MOST_JSON_VALUES:
+        raise ValueError(f"the JSON document has more than {MOST_JSON_VALUES:,} values")
     try:
         return decode(text)
     except RecursionError as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 #: Most bytes of the head of an answer, of one line of a chunked body, and of one event.
-MOST_HEAD, MOST_LINE, MOST_EVENT = 1 << 16, 1 << 12, 1 << 26
+MOST_HEAD, MOST_LINE, MOST_EVENT = 1 << 16, 1 << 12, 1 << 23
 #: Most digits of the length of a body.
 _LENGTH_DIGITS = 15
 _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?\Z")
@@ -189,7 +189,7 @@ class EventStream:
     __slots__ = ("_buffer", "_return")
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()  # of an event: what is added to it is not copied again
         self._return = False  # whether the last byte was CR, so that LF may still belong to it
 
     def feed(self, body: bytes) -> list[bytes]:
@@ -204,10 +204,15 @@ class EventStream:
         if b"\r" in body:
             self._return = body.endswith(b"\r")
             body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        buffer = self._buffer + body if self._buffer else body
-        *events, self._buffer = buffer.split(b"\n\n")
-        if len(self._buffer) > MOST_EVENT:
-            raise BrokenAnswer("an event of the stream does not end")
+        buffer = self._buffer
+        searched = max(0, len(buffer) - 1)
+        buffer += body
+        if buffer.find(b"\n\n", searched) < 0:
+            if len(buffer) > MOST_EVENT:
+                raise BrokenAnswer(f"an event of the stream has more than {MOST_EVENT >> 20} MiB")
+            return []
+        *events, rest = bytes(buffer).split(b"\n\n")
+        self._buffer = bytearray(rest)
         return [data for event in events if (data := _event_data(event)) is not None]
 
     @property
@@ -217,7 +222,7 @@ class EventStream:
 
     def end(self) -> list[bytes]:
         """Take the end of the stream; return the data of an event without an empty line after it."""
-        event, self._buffer = self._buffer, b""
+        event, self._buffer = bytes(self._buffer), bytearray()
         data = _event_data(event)
         return [] if data is None else [data]
 

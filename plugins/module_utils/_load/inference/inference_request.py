@@ -13,12 +13,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
-from .event_stream import EventStream, HttpAnswer
+from .event_stream import BrokenAnswer, EventStream, HttpAnswer
 from .streamed_response import LearnedChunk, StreamedResponse, decode_json, error_text
 
 SUCCEEDED, FAILED, REFUSED, LOST = "succeeded", "failed", "refused", "lost"
 #: Statuses of servers that are overloaded: the same request may succeed later.
 BUSY = frozenset((429, 503))
+#: Most bytes of an answer, and of one that is kept as a whole. Times of 3 million tokens are a line that can be read.
+MOST_RECEIVED, MOST_BODY = 1 << 27, 1 << 24
 #: Nanoseconds in a second and in a microsecond.
 SECOND, MICROSECOND = 1_000_000_000, 1_000
 
@@ -51,6 +53,7 @@ class InferenceRequest:
     headers: int = 0
     ended: int = 0
     last_moment: int = 0
+    received: int = 0
     lag: int = 0
     connect: int | None = None
     shared: int = 0
@@ -71,7 +74,7 @@ class InferenceRequest:
         """Forget an earlier attempt, but not when the first one was sent."""
         self.attempts += 1
         self.sent = self.sent or now
-        self.headers = 0
+        self.headers = self.received = 0
         if self.attempts > 1 or self.keep_text or self.count is not None:
             self.http, self.events, self.body = HttpAnswer(), None, []
             self.answer = StreamedResponse(self.keep_text, self.count)
@@ -89,6 +92,9 @@ class InferenceRequest:
         if moment < self.last_moment:
             moment = self.last_moment
         self.last_moment = moment
+        self.received += len(data)
+        if self.received > MOST_RECEIVED:
+            raise BrokenAnswer(f"the answer has more than {MOST_RECEIVED >> 20} MiB")
         times = self.answer.times
         before = len(times)
         if self.expected is not None:
@@ -118,6 +124,8 @@ class InferenceRequest:
         if self.events is None:
             if body:
                 self.body.append(body)
+                if self.received > MOST_BODY:
+                    raise BrokenAnswer(f"the answer, which is no stream, has more than {MOST_BODY >> 20} MiB")
             return
         events = self.events.feed(body)
         if http.complete:

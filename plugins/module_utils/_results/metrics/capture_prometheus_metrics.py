@@ -44,8 +44,11 @@ from .metrics_file import MetricSeries
 ROUTE = "/apis/route.openshift.io/v1/namespaces/openshift-monitoring/routes/thanos-querier"
 ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingress-cert"
 
-#: Largest answer with samples, in bytes; as Python objects they take about ten times as much.
-MOST_ANSWER = 16 << 20
+#: Largest answers, with all samples of a metric and with series, in bytes; as Python objects they take about ten times
+#: as much.
+MOST_ANSWER, MOST_SERIES = 16 << 20, 64 << 20
+#: Seconds since the epoch that no sample has reached: in the year 5138.
+_END_OF_TIME = 1e11
 
 
 class QueryError(AccessError):
@@ -124,7 +127,7 @@ class PrometheusClient:
     def range(self, query: str, begin: float, end: float, step: float) -> list[MetricSeries]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
         arguments = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        answer = self._post("/api/v1/query_range", arguments)
+        answer = self._post("/api/v1/query_range", arguments, MOST_SERIES)
         with expect_documented_form(f"{self.server.shown}: POST /api/v1/query_range", answer):
             data = answer["data"]
             if data["resultType"] != "matrix":
@@ -140,7 +143,7 @@ class PrometheusClient:
             return [str(name) for name in answer["data"]]
 
     def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
-        """Return the samples of ``selector`` as the server stores them, in the JSON format of its API.
+        """Return the samples of ``selector`` as the server stores them, by its API: values are texts, times numbers.
 
         Raises QueryError if they are refused or are more than MOST_ANSWER bytes, AccessError without an answer.
         """
@@ -149,7 +152,11 @@ class PrometheusClient:
         answer = self._post("/api/v1/query", arguments, MOST_ANSWER)
         what = f"{self.server.shown}: POST /api/v1/query"
         with expect_documented_form(what, answer):
-            return require_list_of_json_objects(what, answer["data"]["result"])
+            series = require_list_of_json_objects(what, answer["data"]["result"])
+            for part in series:
+                part["metric"] = _labels(part["metric"])
+                part["values"] = [(_moment(moment), value) for moment, value in part.get("values") or ()]
+            return series
 
     def _post(self, path: str, arguments: dict[str, str], max_bytes: int = 0) -> dict[str, Any]:
         return self._answer("POST", path, urlencode(arguments).encode(), max_bytes)
@@ -181,9 +188,20 @@ def _error_message_of_response(text: str) -> str:
 
 
 def _parse_series(result: dict[str, Any]) -> MetricSeries:
-    moments = [float(moment) for moment, _value in result["values"]]
+    moments = [_moment(moment) for moment, _value in result["values"]]
     numbers = [float(value) for _moment, value in result["values"]]
-    return MetricSeries(dict(result["metric"]), moments, [value if isfinite(value) else None for value in numbers])
+    return MetricSeries(_labels(result["metric"]), moments, [value if isfinite(value) else None for value in numbers])
+
+
+def _labels(labels: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in dict(labels).items()}
+
+
+def _moment(seconds: Any) -> float:
+    """Return the time of a sample. Raises ValueError for one that is none."""
+    if not 0 <= (moment := float(seconds)) < _END_OF_TIME:
+        raise ValueError(f"{moment} is no time")
+    return moment
 
 
 REQUIRED, OPTIONAL = ("name", "query", "unit"), ("help", "labels")

@@ -47,6 +47,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.messag
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.read_past_runs import (
     read_runs_from_opensearch,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.capture_prometheus_metrics import (
     PrometheusClient,
     PrometheusServer,
@@ -160,6 +161,15 @@ def slack_thread(url: str, _folder: Path) -> Any:
     return slack.post_to_thread(slack.make_api_client(url, "t", "", 5.0), "c", "thread", "text")
 
 
+def prometheus_samples(url: str, _folder: Path) -> Any:
+    client = PrometheusClient(PrometheusServer(url))
+    names = client.names("up", 0.0, 1.0)
+    try:
+        return metrics_dump._query_metric_samples(client.samples, str(names[0] if names else "up"), "up", 0.0, 1.0)
+    except metrics_dump._LeftOut as error:
+        return error
+
+
 def redfish(url: str, _folder: Path) -> Any:
     machine = RedfishMachine(BmcConnection("m", url, "u", "p"), {"contact_timeout": 0.01}, 0.0, lambda _line: None)
     machine.find()
@@ -245,11 +255,8 @@ CASES: dict[str, Case] = {
         lambda url, _folder: PrometheusClient(PrometheusServer(url)).range("up", 0.0, 1.0, 1.0),
     ),
     "prometheus samples": (
-        {"/values": {"data": ["up"]}, "/query": {"data": {"result": [{"metric": {}, "values": []}]}}},
-        lambda url, _folder: (
-            PrometheusClient(PrometheusServer(url)).names("up", 0.0, 1.0),
-            PrometheusClient(PrometheusServer(url)).samples("up", 0.0, 1.0),
-        ),
+        {"/values": {"data": ["up"]}, "/query": {"data": {"result": [{"metric": {"a": "b"}, "values": [[1, "2"]]}]}}},
+        prometheus_samples,
     ),
     "mlflow": (
         {
@@ -399,6 +406,21 @@ def test_an_answer_of_another_form_is_an_error_of_ours(
         call(server[1], tmp_path)
     except SeatrialError as error:
         assert str(error)
+
+
+SAMPLES: list[Any] = [5, "12", [1, "1", 3], ["x", "1"], [float("inf"), "1"], [float("nan"), "1"], [10**400, "1"]]
+
+
+@pytest.mark.parametrize("wrong", [{"values": [sample]} for sample in SAMPLES] + [{"metric": [1]}, {"metric": "ab"}])
+@pytest.mark.parametrize("call", ["range", "samples"])
+def test_samples_of_another_form_are_an_error_of_ours(
+    call: str, wrong: dict[str, Any], server: tuple[AnyServer, str]
+) -> None:
+    result = [{"metric": {"a": "b"}, "values": [[1, "2"]], **wrong}]
+    server[0].answers = {"": {"data": {"resultType": "matrix", "result": result}}}
+    client = PrometheusClient(PrometheusServer(server[1]))
+    with pytest.raises(AccessError, match="unexpected form"):
+        client.range("up", 0.0, 1.0, 1.0) if call == "range" else client.samples("up", 0.0, 1.0)
 
 
 LISTS = [b"<ListBucketResult><Contents><Size>3</Size></Contents></ListBucketResult>", b"<x/>", b"not XML", b"[]"]

@@ -100,6 +100,16 @@ def test_in_another_thread_a_block_runs_without_a_limit() -> None:
     assert results == [True]
 
 
+@pytest.mark.parametrize("document", ["[" + "[]," * 2000 + "1]", b"[" + b"{}," * 2000 + b"1]", "1," * 2000])
+def test_a_document_of_many_small_values_does_not_fill_the_memory(
+    document: str | bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(untrusted_input, "MOST_JSON_VALUES", 1000)
+    with pytest.raises(ValueError, match="more than 1,000 values"):
+        untrusted_input.parse_json(document)
+    assert untrusted_input.parse_json('"' + "x" * 2000 + '"') == "x" * 2000
+
+
 @pytest.mark.parametrize("parse", [untrusted_input.parse_json, untrusted_input.parse_finite_json])
 def test_half_characters_of_json_are_replaced_and_whole_ones_stay(parse) -> None:
     value = parse(rb'{"a\ud800": ["\udfff b", "\ud83d\ude00", {"c": 1}]}')

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.event_stream import (
+    MOST_EVENT,
     BrokenAnswer,
     EventStream,
     HttpAnswer,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_request import (
+    MOST_BODY,
+    MOST_RECEIVED,
     InferenceRequest,
 )
 from hypothesis import given
@@ -125,3 +129,28 @@ def test_an_event_of_several_lines_is_one_and_the_last_may_lack_its_end() -> Non
     stream = EventStream()
     assert stream.feed(b"\xef\xbb\xbfdata: a\ndata: b\n\nid: 1\n\ndata: c") == [b"a\nb"]
     assert stream.end() == [b"c"]
+
+
+def test_an_event_in_many_pieces_is_read_in_linear_time_up_to_its_limit() -> None:
+    stream, piece = EventStream(), b"x" * 1000
+    began = time.process_time()
+    with pytest.raises(BrokenAnswer, match="an event of the stream has more than 8 MiB"):
+        for _number in range(MOST_EVENT // len(piece) + 2):
+            assert stream.feed(piece) == []
+    assert time.process_time() - began < 5, "copying all of it for each piece takes a minute"
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [("application/json", MOST_BODY), ("text/event-stream", MOST_RECEIVED), ("", MOST_BODY)]
+)
+def test_an_answer_without_an_end_is_kept_up_to_a_limit(kind: str, most: int) -> None:
+    request = InferenceRequest(0, "r", "m", 1, 1)
+    request.begin_attempt(1)
+    request.take(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode(), 1, 0)
+    piece = b": " + b"x" * ((1 << 20) - 4) + b"\n\n"
+    with pytest.raises(BrokenAnswer, match=f"has more than {most >> 20} MiB"):
+        for _number in range(129):
+            request.take(piece, 1, 0)
+    assert sum(map(len, request.body)) <= MOST_BODY + len(piece)
+    request.begin_attempt(2)
+    assert request.received == 0 and request.body == []
