@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a secret is written in files: its encodings, and what blocks of base64 in a text decode to."""
+"""How a secret is written in files: its encodings, and what blocks of base64 and dumps in a text decode to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import binascii
 import html
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
@@ -125,14 +126,78 @@ def _base64_at_alignments(raw: bytes) -> list[bytes]:
 
 
 def decode_base64_blocks(data: bytes, times: int = MOST_DECODED) -> Iterator[tuple[int, int, bytes]]:
-    """Yield start and end of each block of base64 in ``data``, and its content; again for blocks in the content.
+    """Yield start and end of each block of base64 in ``data``, and its content, also unpacked; again for blocks in it.
 
     A long word that is no base64 yields meaningless bytes. times: number of times that a block is decoded at most.
     """
     for block in _BLOCK.finditer(data):
         text = _LINE_ENDS.sub(b"", block[1]).translate(_STANDARD)
         content = binascii.a2b_base64(text[: len(text) - (len(text) % 4 == 1)] + b"==")
-        yield block.start(1), block.end(1), content
-        if times > 1:
-            for _start, _end, inner in decode_base64_blocks(content, times - 1):
-                yield block.start(1), block.end(1), inner
+        unpacked = _unpack_begin(content)
+        for decoded in (content, unpacked) if unpacked else (content,):
+            yield block.start(1), block.end(1), decoded
+            if times > 1:
+                for _start, _end, inner in decode_base64_blocks(decoded, times - 1):
+                    yield block.start(1), block.end(1), inner
+
+
+#: How data of gzip and of zlib begin. What is in a text unpacks to at most this many times its size, and some more.
+_PACKED = (b"\x1f\x8b\x08", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_MOST_RATIO, _SOME_MORE = 20, 1 << 16
+
+
+def _unpack_begin(data: bytes) -> bytes:
+    """Return what data of gzip or zlib unpack to, up to a limit, and nothing for any others."""
+    try:
+        most = _MOST_RATIO * len(data) + _SOME_MORE
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, most) if data.startswith(_PACKED) else b""
+    except zlib.error:
+        return b""
+
+
+#: A line of a dump: an offset and groups of digits, or several groups; then perhaps the characters.
+_DUMP_LINE = re.compile(
+    rb"^[ \t]{0,16}(?:(?:0x)?[0-9a-fA-F]{6,16}:?[ \t]{1,8}|(?=(?:[0-9a-fA-Fx]{2,10}[,:]?[ \t]{1,3}){3}))"
+    rb"((?:(?:0x)?[0-9a-fA-F]{2,8}[,:]?[ \t]{1,3}){0,64}(?:0x)?[0-9a-fA-F]{2,8})(?![0-9a-zA-Z])[^\n]{0,200}\n?",
+    re.MULTILINE,
+)
+_GROUP = re.compile(rb"(?<!x)[0-9a-fA-F]{2,8}\b")
+#: Lines of hexadecimal digits, and numbers, perhaps with an offset in front of those of a line.
+_HEX_LINES = re.compile(rb"(?<!\w)(?:[0-9a-fA-F]{16,256}\r?\n[ \t]{0,40})+[0-9a-fA-F]{2,256}(?!\w)")
+_NUMBERS = re.compile(
+    rb"(?<![\w.])(?:[0-9]{1,3}[,;]?\s{1,40}(?:[0-9]{7,8}[ \t]{1,8})?){7,}[0-9]{1,3}(?![\w.])",
+)
+
+
+def decode_dumps(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield start and end of each dump of several lines in ``data``, and the bytes that it shows.
+
+    These are dumps of xxd, hexdump and od with bytes or words in hexadecimal, octal or decimal digits, and lists of
+    numbers with a number a line.
+    """
+    for block in _HEX_LINES.finditer(data):
+        digits = b"".join(block.group().split())
+        yield block.start(), block.end(), binascii.unhexlify(digits[: len(digits) // 2 * 2])
+    for block in _NUMBERS.finditer(data):
+        numbers = [int(number) for number in re.findall(rb"[0-9]+", block.group()) if len(number) < 4]
+        yield block.start(), block.end(), bytes(number for number in numbers if number < 256)
+    start = end = -1
+    groups: list[bytes] = []
+    for line in _DUMP_LINE.finditer(data):
+        if line.start() != end and groups:
+            yield from ((start, end, content) for content in _contents_of_groups(groups))
+            groups = []
+        start = start if groups else line.start()
+        end = line.end()
+        groups += _GROUP.findall(line[1].replace(b"0x", b""))
+    yield from ((start, end, content) for content in _contents_of_groups(groups))
+
+
+def _contents_of_groups(groups: list[bytes]) -> Iterator[bytes]:
+    """Yield the bytes that groups of digits show: of each in its order, in the reverse one, as octal words."""
+    if groups:
+        whole = [binascii.unhexlify(group[: len(group) // 2 * 2]) for group in groups]
+        yield b"".join(whole)
+        yield b"".join(group[::-1] for group in whole)
+        if all(len(group) == 6 and not group.translate(None, b"01234567") for group in groups):
+            yield b"".join((int(group, 8) & 0xFFFF).to_bytes(2, "little") for group in groups)

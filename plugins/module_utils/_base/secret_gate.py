@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import os
 import re
 from bisect import bisect_left, bisect_right
@@ -23,7 +24,7 @@ from typing import Any
 
 from . import files
 from .errors import DataError, SeatrialError
-from .secret_encodings import WORD, decode_base64_blocks, encodings_of_secrets
+from .secret_encodings import WORD, decode_base64_blocks, decode_dumps, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
 from .step_directory import ANSIBLE_LOG
 from .untrusted_archives import read_unpacked_contents
@@ -193,9 +194,9 @@ class SecretScanner:
         for form in FORMS.values():
             data = form.sub(mask, data)
         kept, after = [], 0
-        for start, end in sorted(self._hits_in_base64(data)):
-            kept += [data[after:start], mask]
-            after = end
+        for start, end in sorted(self._hits_in_blocks(data)):
+            kept += [data[after:start], mask] if end > after else []
+            after = max(after, end)
         return b"".join([*kept, data[after:]])
 
     def _names(self, name: str) -> Iterator[SecretFinding]:
@@ -222,11 +223,11 @@ class SecretScanner:
         return sorted(findings, key=lambda finding: finding.line)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, str]]:
-        """Yield place and description of each secret; of a block of base64 only if it has none as it is written."""
+        """Yield place and description of each secret; of a block or a dump only if it has none as it is written."""
         plain = sorted(self._plain_hits(data))
         yield from plain
         places = [place for place, _what in plain]
-        for (start, end), what in self._hits_in_base64(data).items():
+        for (start, end), what in self._hits_in_blocks(data).items():
             if bisect_left(places, start) == bisect_left(places, end):
                 yield start, what
 
@@ -241,18 +242,33 @@ class SecretScanner:
             if _is_key(hit.group()):
                 yield hit.start(), "a private key, as base64"
 
-    def _hits_in_base64(self, data: bytes) -> dict[tuple[int, int], str]:
-        """Return start and end of the blocks of base64 whose content has a secret: -> the secret."""
-        spans, starts, contents, size = [], [], [], 0
-        for start, end, content in decode_base64_blocks(data):
-            spans.append((start, end))
-            starts.append(size)
-            contents.append(content)
-            size += len(content) + 1
-        return {
-            spans[bisect_right(starts, place) - 1]: what if what.endswith("base64") else f"{what}, as base64"
-            for place, what in self._plain_hits(b"\0".join(contents))  # at once, which is much faster than one by one
-        }
+    def _hits_in_blocks(self, data: bytes) -> dict[tuple[int, int], str]:
+        """Return start and end of the blocks of base64, and of dumps, whose content has a secret: -> the secret."""
+        hits: dict[tuple[int, int], str] = {}
+        for what, blocks in (("base64", decode_base64_blocks(data)), ("a dump", decode_dumps(data))):
+            for spans, contents in _in_batches(blocks):
+                starts = [0, *itertools.accumulate(len(content) + 1 for content in contents)]
+                for place, secret in self._plain_hits(b"\0".join(contents)):  # at once: faster than one by one
+                    shown = secret if secret.endswith(what) else f"{secret}, as {what}"
+                    hits[spans[bisect_right(starts, place) - 1]] = shown
+        return hits
+
+
+#: Bytes of contents that are searched at once.
+_BATCH = 1 << 25
+
+
+def _in_batches(blocks: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[list[tuple[int, int]], list[bytes]]]:
+    """Yield the places and contents of blocks, as many at once as a search should have in memory."""
+    spans, contents, size = [], [], 0
+    for start, end, content in blocks:
+        spans.append((start, end))
+        contents.append(content)
+        size += len(content)
+        if size > _BATCH:
+            yield spans, contents
+            spans, contents, size = [], [], 0
+    yield spans, contents
 
 
 def _is_key(text: bytes) -> bool:

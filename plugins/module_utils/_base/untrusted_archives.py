@@ -15,6 +15,7 @@ reaches the checksum of the compressed data. An archive is therefore decompresse
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import itertools
 import lzma
@@ -94,6 +95,8 @@ _COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
 }
+#: Data of zlib, such as an object of Git, may begin like this, and so may others.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _SUFFIXES = (".gz", ".tgz", ".bz2", ".xz")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 #: What Python can't unpack.
@@ -137,7 +140,12 @@ def read_unpacked_contents(path: Path) -> Iterator[Content]:
         with path.open("rb") as stream:
             _check_name(path, stream.read(_TAR_AT))
             stream.seek(0)
-            yield from _PackedFile(path).members(stream, "", zipfile.is_zipfile(path))
+            packed = _PackedFile(path)
+            if stream.read(2) in _ZLIB:
+                stream.seek(0)
+                yield "unpacked", packed.counted(_inflated(stream))
+            stream.seek(0)
+            yield from packed.members(stream, "", zipfile.is_zipfile(path))
     except _DAMAGE as error:
         raise DataError(
             f"{path}: it is packed and cannot be searched for secrets, so it is not exported: {error}"
@@ -167,32 +175,41 @@ class _PackedFile:
         elif is_tar:
             reader = TarHeaderReader(stream, str(self.path))
             with reader.opened() as tar:
-                names = []
+                names = [*tar.pax_headers.values()]
                 for member in reader.members(tar):
-                    names.append(member.name)
+                    names += [member.name, member.linkname, member.uname, member.gname, *member.pax_headers.values()]
                     self._count(member.size)
                     if content := tar.extractfile(member) if member.isfile() else None:
                         yield from self._inner(content, _joined(name, member.name), levels)
-            yield _joined(name, "names"), ["\n".join(names).encode("utf-8", "replace")]
+                yield _joined(name, "names"), ["\n".join(map(str, names)).encode("utf-8", "replace")]
+                stream.seek(tar.offset)
+                yield _joined(name, "end"), _parts(stream)
         elif is_zip:
             with zipfile.ZipFile(stream) as packed:
                 for info in packed.infolist():
                     self._count(info.file_size)
                     if not info.is_dir():
                         yield from self._inner(packed.open(info), _joined(name, info.filename), levels)
+                if name:  # what is around the data of a file that is packed in nothing was searched with it
+                    around = [part for info in packed.infolist() for part in (info.filename.encode(), info.comment)]
+                    yield _joined(name, "names"), [b"\n".join([packed.comment, *around])]
 
     def _inner(self, stream: IO[bytes], name: str, levels: int, alone: str = "") -> Iterator[Content]:
         """Yield the content of a file in a packed one, or what is packed in it. alone: name of one without a name."""
         with stream:
             first = stream.read(_TAR_AT + len(_TAR))
             stream.seek(0)
+            if first.startswith(_ZLIB):
+                yield name or alone, self.counted(_inflated(stream))
+                stream.seek(0)
             is_zip = first.startswith(_ZIP)
             if not (is_zip or first.startswith((*_COMPRESSED, *_UNKNOWN)) or first[_TAR_AT:] == _TAR):
-                yield name or alone, self._counted(_parts(stream)) if alone else _parts(stream)
+                yield name or alone, self.counted(_parts(stream)) if alone else _parts(stream)
             else:
                 yield from self.members(stream, name, is_zip, levels - 1)
 
-    def _counted(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+    def counted(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield parts. Raises DataError beyond the limit."""
         for part in parts:
             self._count(len(part))
             yield part
@@ -207,6 +224,14 @@ def _check_name(path: Path, first: bytes) -> None:
     """Raise ValueError for a file that has the name of a packed one only: it may be a damaged one."""
     if first and path.suffix in _SUFFIXES and not first.startswith(tuple(_COMPRESSED)):
         raise ValueError(f"it is no {path.suffix} file")
+
+
+def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield what data of zlib unpack to: nothing more from where they are none, as a text that begins like them."""
+    unpacker = zlib.decompressobj()
+    with contextlib.suppress(zlib.error):
+        while (part := unpacker.unconsumed_tail or stream.read(_PIECE)) and not unpacker.eof:
+            yield unpacker.decompress(part, PART)
 
 
 def _joined(name: str, inner: str) -> str:

@@ -14,6 +14,7 @@ import re
 import shlex
 import tarfile
 import zipfile
+import zlib
 from urllib.parse import quote
 from xml.sax import saxutils
 
@@ -102,6 +103,62 @@ def test_base64_in_lines_and_encoded_again_hides_no_known_value(secret, before, 
 def test_a_token_inside_base64_is_found_by_its_form(tmp_path):
     key = base64.b64encode(b"[default]\naws_access_key_id = AKIA" + b"ABCDEFGH" * 2).decode()
     assert found_in(tmp_path, f"data: {key}\n") == ["file.log:1: an access key, as base64"]
+
+
+AROUND = b"a line before it, " + SECRET.encode() + b", and more after it\n" + bytes(range(64))
+
+
+def words(size, order):
+    padded = AROUND + bytes(-len(AROUND) % size)
+    return [int.from_bytes(padded[at : at + size], order) for at in range(0, len(padded), size)]
+
+
+def dump(numbers, form, each=16, offset="{:07x} ", joint=" ", after=""):
+    """Return numbers as a dump: each of them in ``form``, ``each`` in a line with its offset."""
+    lines = range(0, len(numbers), each)
+    return "".join(
+        f"{offset.format(at)}{joint.join(map(form.format, numbers[at : at + each]))}{after}\n" for at in lines
+    )
+
+
+DUMPS = {
+    "xxd": dump(words(2, "big"), "{:04x}", 8, "{:08x}: ", after="  .a line"),
+    "xxd -e": dump(words(4, "little"), "{:08x}", 4, "{:08x}: ", after="  .a line"),
+    "xxd -p": dump(AROUND, "{:02x}", 30, "", ""),
+    "hexdump": dump(words(2, "little"), "{:04x}", 8),
+    "hexdump -C": dump(AROUND, "{:02x}", 16, "{:08x}  ", after="  |.a line|"),
+    "od": dump(words(2, "little"), "{:06o}", 8, "{:07o} "),
+    "od -t d1": dump(AROUND, "{:4d}", 16, "{:07o} "),
+    "bytes of C": dump(AROUND, "0x{:02x},", 12, "  "),
+    "JSON": json.dumps([*AROUND], indent=2),
+}
+
+
+@pytest.mark.parametrize("how", DUMPS)
+def test_a_known_value_is_found_and_masked_in_a_dump_of_several_lines(tmp_path, how):
+    text = f"before\n{DUMPS[how]}after\n"
+    assert found_in(tmp_path, text, token=SECRET)[0].startswith("file.log:")
+    masked = secret_gate.SecretScanner({"token": SECRET}).masked(text)
+    assert masked.startswith("before\n") and masked.endswith("after\n")
+    assert found_in(tmp_path, masked, token=SECRET) == []
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_known_value_is_found_in_base64_of_packed_data(tmp_path, pack, times):
+    """Helm keeps its releases like this."""
+    content = pack(AROUND * 3)
+    for _time in range(times):
+        content = base64.b64encode(content)
+    assert found_in(tmp_path, f"release: {content.decode()}\n", token=SECRET) == [
+        "file.log:1: the value of token, as base64"
+    ]
+
+
+def test_packed_data_in_base64_are_unpacked_up_to_a_limit():
+    content = zlib.compress(bytes(50_000_000), 9)
+    sizes = [len(block) for _start, _end, block in secret_encodings.decode_base64_blocks(base64.b64encode(content))]
+    assert max(sizes) <= 20 * len(content) + 2**16 < 2_000_000
 
 
 @given(SECRETS, st.binary(max_size=20), st.binary(max_size=20))
@@ -236,21 +293,24 @@ def test_packed_files_are_looked_into(tmp_path, kind):
     assert any(one.line == 2 and one.what == "the value of token" and "(" in one.file for one in found)
 
 
-def packed_tar(name, content, mode="w"):
-    """Return a tar file with one file."""
+def packed_tar(name, content, mode="w", **fields):
+    """Return a tar file with one file. fields: of its header."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode=mode) as tar:
         member = tarfile.TarInfo(name)
         member.size = len(content)
+        for field, value in fields.items():
+            setattr(member, field, value)
         tar.addfile(member, io.BytesIO(content))
     return whole.getvalue()
 
 
-def packed_zip(name, content):
+def packed_zip(name, content, comment=b""):
     """Return a zip file with one file."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr(name, content)
+        packed.comment = comment
     return whole.getvalue()
 
 
@@ -265,6 +325,14 @@ def packed_zip(name, content):
         ("logs.tar", packed_tar("in.tgz", packed_tar("a", TEXT, "w:gz")), "logs.tar (in.tgz/a)"),
         ("sheet.xlsx", packed_zip("in.zip", packed_zip("a", TEXT)), "sheet.xlsx (in.zip/a)"),
         ("named.tgz", packed_tar(f"{SECRET}.log", b"x", "w:gz"), "named.tgz (names)"),
+        ("owner.tgz", packed_tar("a", b"x", "w:gz", uname=SECRET), "owner.tgz (names)"),
+        ("group.tgz", packed_tar("a", b"x", "w:gz", gname=SECRET), "group.tgz (names)"),
+        ("link.tgz", packed_tar("a", b"", "w:gz", linkname=SECRET, type=tarfile.SYMTYPE), "link.tgz (names)"),
+        ("pax.tgz", packed_tar("a", b"x", "w:gz", pax_headers={"comment": SECRET}), "pax.tgz (names)"),
+        ("end.tgz", gzip.compress(packed_tar("a", b"x") + TEXT), "end.tgz (end)"),
+        ("note.tgz", packed_tar("in.zip", packed_zip("a", b"", SECRET.encode()), "w:gz"), "note.tgz (in.zip/names)"),
+        ("object", zlib.compress(TEXT), "object (unpacked)"),
+        ("objects.tar", packed_tar("object", zlib.compress(TEXT)), "objects.tar (object)"),
     ],
     # gzip writes the time, so the bytes would be another name in each process of xdist.
     ids=lambda value: value if isinstance(value, str) else "content",
