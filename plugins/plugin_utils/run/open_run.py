@@ -220,6 +220,7 @@ class SettingsSession(SessionInputs):
             settings_files.create_further_attempt(directory, point, effective, context.catalogue.secrets)
 
         def edit(record: dict[str, Any]) -> None:
+            run_record.refuse_while_running(directory)  # again: another session may have begun meanwhile
             for phase in record["phases"].values():
                 if phase["status"] == "running":
                     phase["status"] = "interrupted"

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -48,10 +50,16 @@ def write_record(run_dir: Path, record: Mapping[str, Any]) -> None:
 
 
 def update_record(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Apply ``edit`` to the record and return it."""
-    record = read_record(run_dir)
-    edit(record)
-    write_record(run_dir, record)
+    """Apply ``edit`` to the record and return it. Processes that do so at the same time do it one after the other."""
+    lock = os.open(run_dir, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        record = read_record(run_dir)
+        edit(record)
+        write_record(run_dir, record)
+    finally:
+        os.close(lock)
     return record
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,48 @@ def test_a_report_beside_a_session_that_works_changes_no_record(
     assert (directory / "run.yml").read_text() == before
     with pytest.raises(InputError, match="takes no settings by -e"):
         session(tmp_path, ["report"], {**extra, "fine_tuning_count": 9}).begin()
+
+
+def test_of_two_sessions_that_begin_at_the_same_time_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins after this one has looked, and before it is recorded."""
+    directory = opened(tmp_path)
+    check = run_record.refuse_while_running
+    looks: list[Path] = []
+
+    def look(run_dir: Path) -> None:
+        looks.append(run_dir)
+        if len(looks) == 1:
+            return
+        with subprocess.Popen(["sleep", "60"]) as other:
+            try:
+                record = run_record.read_record(directory)
+                began = round(run_record.started_of_process(other.pid), 2)
+                record["sessions"].append({**record["sessions"][0], "pid": other.pid, "began": began})
+                run_record.write_record(directory, record)
+                check(run_dir)
+            finally:
+                other.kill()
+
+    monkeypatch.setattr(run_record, "refuse_while_running", look)
+    with pytest.raises(InputError, match="is still being worked on by process"):
+        session(tmp_path, ["report"], {"run_dir": str(directory)}).begin()
+    assert len(looks) == 2
+
+
+def test_changes_of_several_processes_to_a_record_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(files.VALIDATE)
+    files.write_yaml(tmp_path / "run.yml", {"count": 0})
+    children = []
+    for _child in range(3):
+        children.append(os.fork())
+        if children[-1] == 0:
+            for _change in range(20):
+                run_record.update_record(tmp_path, lambda record: record.update(count=record["count"] + 1))
+            os._exit(0)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert run_record.read_record(tmp_path)["count"] == 60
 
 
 def test_the_profiles_of_a_cluster_add_presets_below_the_extra_vars(
