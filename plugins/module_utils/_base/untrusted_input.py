@@ -95,6 +95,8 @@ _decode_checking_numbers = json.JSONDecoder(parse_constant=_refuse_constant, par
 
 #: Values that a document may have with its aliases expanded, if aliases make it more than EXPANSION times as large.
 MOST_VALUES, EXPANSION = 100_000, 10
+#: Most characters of a number in YAML.
+_LONGEST_NUMBER = 400
 
 
 def parse_yaml(text: str, where: str, unsafe: type[str] = str) -> Any:
@@ -137,6 +139,14 @@ def _limited_loader_class(yaml: Any, unsafe: type[str], aliases: bool) -> Any:
                 check_alias_expansion(yaml, node)
             return super().construct_document(node)
 
+    def construct_number(loader: Any, node: Any) -> Any:
+        # 1:30:00 is a number with the base 60, whose conversion takes quadratic time; a long one is in no other format.
+        if len(node.value) > _LONGEST_NUMBER:
+            raise yaml.YAMLError(f"a number has more than {_LONGEST_NUMBER} characters")
+        return base.yaml_constructors[node.tag](loader, node)
+
+    for kind in ("int", "float"):
+        LimitedLoader.add_constructor(f"tag:yaml.org,2002:{kind}", construct_number)
     LimitedLoader.add_constructor("!unsafe", lambda loader, node: unsafe(loader.construct_scalar(node)))
     return LimitedLoader
 

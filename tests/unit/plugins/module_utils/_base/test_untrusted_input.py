@@ -100,6 +100,13 @@ def test_in_another_thread_a_block_runs_without_a_limit() -> None:
     assert results == [True]
 
 
+@pytest.mark.parametrize("number", [":".join(["1"] * 300), ":".join(["1"] * 300) + ".5", "0x" + "f" * 400, "1" * 401])
+def test_a_number_of_yaml_that_takes_long_to_convert_is_refused(number: str) -> None:
+    with pytest.raises(DataError, match="a number has more than 400 characters"):
+        untrusted_input.parse_yaml(f"a: {number}", "file")
+    assert untrusted_input.parse_yaml("[1:30:00, 0x1f, 1.5, 010, 1_000]", "file") == [5400, 31, 1.5, 8, 1000]
+
+
 @pytest.mark.parametrize("document", ["[" + "[]," * 2000 + "1]", b"[" + b"{}," * 2000 + b"1]", "1," * 2000])
 def test_a_document_of_many_small_values_does_not_fill_the_memory(
     document: str | bytes, monkeypatch: pytest.MonkeyPatch
