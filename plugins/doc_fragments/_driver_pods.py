@@ -64,7 +64,8 @@ options:
       - The pods start together. A pod that dies is made again and goes on with what is due then. What was due between
         its last report and its new begin is lost. In a closed model the load ends instead, with an error.
       - The pods go on if this call is killed, and the same call finds them. Module workload_remote with C(state=absent)
-        ends them. O(api_key) and O(ca_file) are in a Secret of the load only.
+        ends them. A call that is interrupted ends them and keeps what they have recorded. O(api_key) and O(ca_file)
+        are in a Secret of the load only.
       - Not together with O(search) and O(tokenizer), and not for servers on loopback.
     type: dict
     suboptions:

@@ -23,7 +23,11 @@ import pytest
 import rehearsal
 import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    InputError,
+    ProcessError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -304,11 +308,33 @@ test.inference_in_pods.run_inference_load_in_pods(params, spec, test.StepDirecto
 """
 
 
+def start_controller(servers: PodServers, point: Path, load: dict[str, Any]) -> subprocess.Popen[str]:
+    """Send a load from pods by another process."""
+    path = [str(Path(__file__).parent), *(folder for folder in sys.path if folder)]
+    code = DRIVE.format(path=path, params=json.dumps(load_params(servers, point, **load)))
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+
+
+def test_an_interrupted_controller_keeps_what_its_pods_have_sent(servers: PodServers, point: Path) -> None:
+    load = {"count": 2000, "output_tokens": 20, **OPEN}
+    controller = start_controller(servers, point, load)
+    in_mid_load(servers, 150, lambda: controller.send_signal(signal.SIGINT)).join()
+    _output, errors = controller.communicate(timeout=150)
+    sent = sorted(row["index"] for row in read_rows(point, "sent"))
+    assert controller.returncode != 0 and f"the pods have ended after {len(sent):,} of 2,000 requests" in errors, errors
+    truth = servers.truth(len(sent))
+    assert 150 <= len(sent) < 2000
+    assert sorted(int(name.rpartition("-")[2]) for name in truth) == sent, "nothing that was sent is unknown"
+    expect_exact(point, truth)
+    assert not (point / "elsewhere.json").exists() and "SIGINT" in read_rows(point, "end")[-1]["reason"]
+    require_nothing_left(servers)
+    with pytest.raises(InputError, match="clients in pods do not continue one: begin a new run"):
+        send_from_pods(servers, point, **load)
+
+
 def test_a_controller_that_is_killed_finds_its_pods_again(servers: PodServers, point: Path) -> None:
     load = {"count": 600, "output_tokens": 20, **OPEN}
-    path = [str(Path(__file__).parent), *(one for one in sys.path if one)]
-    code = DRIVE.format(path=path, params=json.dumps(load_params(servers, point, **load)))
-    controller = subprocess.Popen([sys.executable, "-c", code])
+    controller = start_controller(servers, point, load)
     in_mid_load(servers, random.randrange(50, 200), controller.kill).join()
     controller.wait(timeout=30)
     result = send_from_pods(servers, point, **load)

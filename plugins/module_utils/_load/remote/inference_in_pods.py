@@ -101,7 +101,7 @@ class InferenceLoadInPods(InferenceLoad):
         return LoadCall(servers, plan, past, clock, log, stop, session), probe
 
     def _run(self, call: LoadCall, probe: ServerProbe, began: float) -> dict[str, Any]:
-        """See InferenceLoad. Raises Interrupted; the pods go on then."""
+        """See InferenceLoad. Raises Interrupted; the pods have handed over what they have sent then."""
         spec, log, past = self.spec, call.log, call.past
         ended = past.last == "end" and self._recorded
         sources = self._metrics_sources(call.servers, probe)
@@ -117,8 +117,7 @@ class InferenceLoadInPods(InferenceLoad):
             try:
                 joined = remote_load.run_remote_load(pods, spec.point_dir, self.step.path)
             except signals.Interrupted as error:
-                text = "the pods go on; the same call finds them, and phase cleanup ends them"
-                raise signals.Interrupted(f"{error}: {text}") from error
+                raise signals.Interrupted(f"{error}: {pods.end_early(str(error))}") from error
             except SeatrialError as error:
                 if remote_load.read_load_record(spec.point_dir) is None and not ended:  # it is over
                     log.write({"type": "end", "at": round(call.clock.now(), 6), "reason": f"failed: {error}"})
@@ -243,6 +242,21 @@ class InferenceClientsInPods(LoadInPod):
             spec.point_dir / clock_probes.FILE, self.pod.say,
         ):  # fmt: skip
             return super().follow()
+
+    def end_early(self, reason: str) -> str:
+        """End the pods and keep what they have recorded; return what was done, in words."""
+        spec, call = self._load.spec, self._call
+        try:
+            if self.pod.status().there:
+                self.pod.stop()
+                self.fetch({"state": self.pod.status()}, spec.point_dir, None)
+            self.remove()
+        except SeatrialError as error:
+            return f"the pods go on ({error}); the same call finds them, and phase cleanup ends them"
+        remote_load.delete_record_of_load(spec.point_dir)
+        call.log.write({"type": "end", "at": round(call.clock.now(), 6), "reason": reason})
+        call.log.sync()
+        return f"the pods have ended after {len(call.past.sent):,} of {self._planned:,} requests"
 
     def _progress_line(self, counts: list[Mapping[str, int]], seconds: float) -> str:
         total: Counter[str] = Counter()
