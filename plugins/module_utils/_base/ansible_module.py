@@ -20,6 +20,7 @@ from . import disk_reserve
 from .errors import SeatrialError, shorten_error_message
 from .signals import exit_with_parent
 from .step_directory import StepDirectory
+from .untrusted_input import escape_control_characters
 
 #: Of every module that works on a cluster (fragment _cluster).
 CLUSTER: dict[str, Any] = {
@@ -118,11 +119,12 @@ def run_module_work(module: AnsibleModule, work: Callable[[StepDirectory], dict[
             result = work(step)
     except SeatrialError as error:
         step.log(f"failed: {error}")
-        module.fail_json(msg=shorten_error_message(error), error=error.error_kind, **getattr(error, "facts", {}))
+        message = escape_control_characters(shorten_error_message(error))  # it may quote what a server sent
+        module.fail_json(msg=message, error=error.error_kind, **getattr(error, "facts", {}))
     except Exception as error:  # an error of ours, or a full disk: the result stays readable, and the log has the rest
         with suppress(OSError):
             step.log(f"failed: {traceback.format_exc()}")
-        module.fail_json(msg=_unexpected_error(error), error=type(error).__name__)
+        module.fail_json(msg=escape_control_characters(_unexpected_error(error)), error=type(error).__name__)
     for warning in result.get("warnings", ()):  # ansible-core 2.23 accepts them in no other way
         module.warn(warning)
     module.exit_json(**{key: value for key, value in result.items() if key != "warnings"})

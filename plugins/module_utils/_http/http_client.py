@@ -81,8 +81,8 @@ class HttpPolicy:
 
     @classmethod
     def within(cls, budget: float, timeout: float) -> HttpPolicy:
-        """Return the limits of a client whose requests and pauses together must end within ``budget`` seconds."""
-        return cls(timeout, timeout, retry_time=budget, first_contact=budget, budget=budget)
+        """Return the limits of a client whose requests and pauses together end within ``budget`` seconds: messages."""
+        return cls(timeout, timeout, retry_time=budget, first_contact=budget, budget=budget, max_bytes=32 << 20)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class InferenceRequest:
             except ValueError:
                 text = body[:200].decode("utf-8", "replace")
             after = http.headers.get("retry-after", "")
-            self.retry_after = float(after) if after.isdecimal() else None
+            self.retry_after = float(after) if after.isdecimal() and len(after) < 10 else None
             outcome = REFUSED if http.status in BUSY else FAILED
             self.fail(outcome, "status", f"HTTP {http.status}: {text}" if text else f"HTTP {http.status}", moment)
             return

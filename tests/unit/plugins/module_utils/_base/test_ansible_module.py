@@ -50,6 +50,8 @@ def test_warnings_of_a_result_are_given_one_by_one() -> None:
             "no space left on device, a disk of this machine is full: /runs/a/timeline.jsonl can't be written",
         ),
         (OSError(errno.EIO, "Input/output error"), "an error in this module: OSError: [Errno 5] Input/output error "),
+        (InputError("no model \x1b[2J\u202e, but one"), "no model \u241b[2J\ufffd, but one"),
+        (ValueError("\x1b[2J"), "an error in this module: ValueError: \u241b[2J (test_ansible_module.py:"),
         (KeyError("about"), "an error in this module: KeyError: 'about' (test_ansible_module.py:"),
     ],
 )

@@ -40,7 +40,9 @@ def test_a_line_of_markdown_has_no_mention_no_markup_and_a_limit():
     assert escape_markdown_line("&#64;org &commat;all") == "\\&\\#64;org \\&commat;all"
 
 
-@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "-", "=1"])
+@pytest.mark.parametrize(
+    "text", ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "-", "=1"]
+)
 def test_a_cell_is_no_formula(text):
     assert escape_csv_cell(text)[0] in "'\u240d", text
 
