@@ -223,10 +223,8 @@ class LoadSampler:
         return reason
 
     def _line(self, sampler: Sampler) -> str:
-        parts = [
-            *self._counted(sampler),
-            *workload_progress_and_waits.format_pending_reasons(self._reasons(sampler)),
-        ]
+        waits = workload_progress_and_waits.format_pending_reasons(self._reasons(sampler))
+        parts = [*self._counted(sampler), *waits]
         return f"{self.label} {self.request.point}: {', '.join(parts)}, {time.monotonic() - self.began:.0f} s"
 
 
@@ -262,9 +260,8 @@ class PlannedLoadSampler(LoadSampler):
         if self._stall.unschedulable:
             self.ended_early = True
             return f"stopped: {self._stall.unschedulable}"
-        if not _count_unfinished_workloads(sampler) and not is_submitter_running(
-            self.request.point_dir / "ledger.jsonl"
-        ):
+        ledger = self.request.point_dir / "ledger.jsonl"
+        if not _count_unfinished_workloads(sampler) and not is_submitter_running(ledger):
             return "done"
         self.timed_out = self.ended_early = late
         return "timed out" if late else ""
