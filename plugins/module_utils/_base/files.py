@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write the files of a run directory, and definitions in YAML files.
+"""Read and write the files of a run directory.
 
 Documents (YAML, JSON) are replaced atomically: a reader sees the old or the new one, never a part.
 JSON-lines files are append-only: one process appends whole lines; a truncated last line (the writer was killed) is not
@@ -18,12 +18,12 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import disk_reserve
-from .errors import AccessError, DataError, InputError, OwnershipError, suggest_similar_name
+from .errors import AccessError, DataError, OwnershipError
 from .point_clock import MonotonicWallClock
 from .untrusted_input import escape_control_characters, parse_json, parse_yaml
 
@@ -359,45 +359,3 @@ def session_line(
         "pid": os.getpid(),
     }
     return line if client is None else {**line, "client": client}
-
-
-def read_yaml_definitions(
-    paths: Iterable[str],
-    noun: str,
-    plural: str,
-    schema: str,
-    required: Sequence[str],
-    optional: Sequence[str],
-    check: Callable[[Mapping[str, Any], str], None],
-) -> list[dict[str, Any]]:
-    """Read the files in order; a later entry replaces an earlier one of the same name.
-
-    check(entry, where) validates everything but the keys. Raises InputError naming file and entry.
-    """
-    definitions: dict[str, dict[str, Any]] = {}
-    for path in paths:
-        entries = read_yaml(path) or []
-        if not isinstance(entries, list):
-            raise InputError(f"{path}: a list of {plural} is expected, not {type(entries).__name__}")
-        for number, entry in enumerate(entries, start=1):
-            where = f"{path}: {noun} {number}"
-            if not isinstance(entry, Mapping):
-                raise InputError(f"{where}: a dictionary is expected, not {type(entry).__name__}")
-            where = f"{where} ({entry.get('name', 'without name')})"
-            _check_definition_keys(entry, where, required, optional)
-            check(entry, where)
-            definitions[entry["name"]] = dict(entry)
-        validate_against_schema(schema, entries)
-    return list(definitions.values())
-
-
-def _check_definition_keys(
-    entry: Mapping[str, Any], where: str, required: Sequence[str], optional: Sequence[str]
-) -> None:
-    for key in required:
-        if key not in entry:
-            raise InputError(f"{where}: '{key}' is missing")
-    known = (*required, *optional)
-    for key in entry:
-        if key not in known:
-            raise InputError(f"{where}: unknown key '{key}'{suggest_similar_name(key, known)}")

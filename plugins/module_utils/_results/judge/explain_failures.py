@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, yaml_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.run_schemas import FAULT, FINDING, PLACES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_gate import SecretScanner
@@ -58,7 +58,7 @@ class FailureSignature:
 
 def load_failure_signatures(paths: Iterable[str]) -> list[FailureSignature]:
     """Read signatures from YAML files; a later one replaces an earlier one of the same name. Raises InputError."""
-    entries = files.read_yaml_definitions(
+    entries = yaml_definitions.read_yaml_definitions(
         paths, "signature", "signatures of failures", "signatures/1", REQUIRED, OPTIONAL, _check_signature
     )
     names = {entry["name"] for entry in entries}

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as definition_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import yaml_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
@@ -68,7 +68,7 @@ def load_kpi_definitions(paths: Iterable[str], functions: Functions | None = Non
     """
     files = [file for path in paths for file in _find_definition_files(path)]
     check = partial(_check_kpi_definition, functions=functions)
-    return definition_files.read_yaml_definitions(
+    return yaml_definitions.read_yaml_definitions(
         files, "KPI", "KPI definitions", "kpi_definitions/1", REQUIRED, OPTIONAL, check
     )
 

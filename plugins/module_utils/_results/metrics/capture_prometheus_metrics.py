@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, yaml_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
     InputError,
@@ -214,7 +214,7 @@ RANGE_STEPS, LEAST_RANGE = 4, 60.0
 
 def load_metric_queries(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read queries from YAML files; a later query replaces one of the same name. Raises InputError naming the place."""
-    return files.read_yaml_definitions(
+    return yaml_definitions.read_yaml_definitions(
         paths, "query", "queries", "metric_queries/1", REQUIRED, OPTIONAL, _check_metric_query
     )
 
