@@ -35,7 +35,7 @@ class SearchStep:
 
 @dataclass(frozen=True)
 class CapacityEstimate:
-    """The capacity: its median and bounds. None: below the least rate or above the highest one."""
+    """The capacity: its median and bounds. None: below the lowest rate or above the highest one."""
 
     value: float | None
     low: float | None

@@ -85,7 +85,8 @@ def format_exact_figure(amount: float, unit: str) -> str:
 
 
 def _singular_unit(unit: str) -> str:
-    return unit.removesuffix("s") if len(unit) > 2 and not unit.startswith("1/") else unit
+    noun, slash, rest = unit.partition("/")
+    return (noun.removesuffix("s") if len(noun) > 2 else noun) + slash + rest
 
 
 def _unit_suffix(unit: str) -> str:

@@ -35,12 +35,14 @@ FOR_EACH = [
 #: low and high are null if unknown.
 CONFIDENCE = object_schema({"low": VALUE, "high": VALUE, "level": {"type": "number"}, "method": TEXT})
 
-#: Sentence of a report. text: with {value}. bound: if only a bound is known. one, one_bound: for a single workload.
+#: Sentence of a report. text: with {value}. bound: if only a bound is known. missed: if the lowest rate missed the
+#: objective. one, one_bound: for a single workload.
 #: names: matrix value -> display name. only_real: no sentence for a simulated figure.
 ANSWER = object_schema(
     {"text": TEXT},
     {
         "bound": TEXT,
+        "missed": TEXT,
         "one": TEXT,
         "one_bound": TEXT,
         "names": {"type": "object", "additionalProperties": TEXT},

@@ -76,7 +76,7 @@ def _figure_line_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
         return {"n": n, "of": of, "value": None, "text": f"≥ {bound}" if bound else "–", "detail": remark or detail}
     texts = [(_figure_text({**row, "unit": unit}), row) for row in known]
     # Points are named, so that their values are not mistaken for an interval.
-    same = len({text for text, _row in texts}) == 1
+    same = len(known) == len(rows) and len({text for text, _row in texts}) == 1
     text = texts[0][0] if same else _summarize_point_texts(texts)
     return {
         "n": n,
@@ -153,14 +153,24 @@ def _answer_figures_by_point(points: Sequence[Point]) -> dict[str, Kpi]:
 def _kpi_value_text(kpi: Kpi) -> str:
     if most := upper_bound_of_unresolved_duration(kpi):
         return f"at most {most}"
+    if missed := _lowest_rate_that_missed(kpi):
+        return f"less than {missed}"
     if kpi["value"] is not None:
         return formats.format_with_unit(kpi["value"], kpi["unit"])
     bound = kpi_lower_bound_text(kpi)
     return f"at least {bound}" if bound else ""
 
 
+def _lowest_rate_that_missed(kpi: Kpi) -> str:
+    """Return the lowest rate of a load that looked for a capacity, as text, if even it missed the objective."""
+    rate = (kpi.get("labels") or {}).get(kpi_definitions.MISSED_AT)
+    return "" if rate is None or kpi["value"] is not None else formats.format_with_unit(rate, kpi["unit"])
+
+
 def _single_point_answer(kpi: Kpi) -> str:
     texts = kpi["answer"]
+    if "missed" in texts and (missed := _lowest_rate_that_missed(kpi)):
+        return str(texts["missed"]).replace("{value}", missed)
     stepped = "curve" in kpi.get("labels", {})
     single = kpi["of"] == 1 and not stepped
     text, bound_text = (texts.get("one"), texts.get("one_bound")) if single else (None, None)

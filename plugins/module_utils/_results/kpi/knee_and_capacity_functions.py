@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
 )
 
 from .censored_quantiles import ConfidenceInterval, DurationSample, parse_quantile, percentile_interval
+from .kpi_definitions import MISSED_AT
 from .point_data import INTENDED, NEEDED, KpiValue, PointData, kpi_function
 from .request_functions import LAST, point_settings, requests_within_slo, require_request_figures
 
@@ -237,6 +238,7 @@ def slo_capacity(data: PointData) -> KpiValue:
         limit = "or more" if most is None else f"to {formats.format_number(most)}"
         labels["bounds"] = f" (95 %: {formats.format_number(least or 0.0)} {limit})"
     if not low:
+        labels[MISSED_AT] = rates[0]
         note = f"the first step, {formats.format_with_unit(rates[0], '1/s')}, missed it"
         return KpiValue(None, len(steps), of, note=note, labels=labels, **provenance)
     return KpiValue(value, len(steps), of, interval=(low, high), confidence=confidence, labels=labels, **provenance)
@@ -263,7 +265,8 @@ def _searched_capacity(data: PointData, kept: Any, share: float, labels: dict[st
         if search.next_rate() >= high or estimate.low is not None:
             note = f"the highest rate, {formats.format_with_unit(high, '1/s')}, kept it"
             return KpiValue(None, n, n, at_least=estimate.low or low, note=note, labels=labels, **provenance)
-        note = f"the least rate, {formats.format_with_unit(low, '1/s')}, missed it"
+        labels[MISSED_AT] = low
+        note = f"the lowest rate, {formats.format_with_unit(low, '1/s')}, missed it"
         return KpiValue(None, n, n, note=note, labels=labels, **provenance)
     confidence = ConfidenceInterval(estimate.low, estimate.high, "probabilistic bisection")
     return KpiValue(estimate.value, n, n, confidence=confidence, labels=labels, **provenance)

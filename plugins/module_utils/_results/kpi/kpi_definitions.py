@@ -23,9 +23,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 
 REQUIRED = ("name", "unit", "direction", "help", "source")
 OPTIONAL = ("title", "headline", "answer", "for_each", "labels", "settings")
-ANSWER = ("text", "bound", "one", "one_bound", "names", "only_real")
+ANSWER = ("text", "bound", "missed", "one", "one_bound", "names", "only_real")
 #: Setting that names the KPI of the answer.
 NAMED_ANSWER = "results_answer"
+#: Label of a capacity without a value: the lowest rate of the load, which missed the objective too.
+MISSED_AT = "missed_at"
 DIRECTIONS = ("higher", "lower", "none")
 #: Values of for_each that depend on the point.
 LOOKED_UP = (
@@ -120,7 +122,7 @@ def _check_answer(answer: Any, where: str) -> None:
             raise InputError(
                 f"{where}: answer has no '{key}'{suggest_similar_name(key, ANSWER)}; it has {', '.join(ANSWER)}"
             )
-    for key in ("text", "bound", "one", "one_bound"):
+    for key in ("text", "bound", "missed", "one", "one_bound"):
         if key in answer and "{value}" not in str(answer[key]):
             raise InputError(f"{where}: answer.{key} must contain {{value}} for the figure, not '{answer[key]}'")
 

@@ -28,6 +28,8 @@ def test_durations(value, text):
     ("amount", "unit", "text"),
     [
         (None, "s", "–"), (12, "workloads", "12 workloads"), (1, "workloads", "1 workload"), (0.7312, "1/s", "0.73/s"),
+        (1, "requests/s", "1 request/s"),
+        (2, "requests/s", "2 requests/s"),
         (1.0, "1/s", "1/s"), (1, "bytes", "1 byte"),
         (123456.7, "", "123,457"), (0.0123, "GPU h", "0.012 GPU h"), (float("nan"), "", "–"),
     ],

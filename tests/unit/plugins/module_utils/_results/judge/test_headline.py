@@ -75,6 +75,10 @@ def said(*points, labels=("mode = job", "mode = kueue", "mode = appwrapper"), se
         ),
         (kpi(None, note="the plan does not say"), []),
         (kpi(18.6, answer=None), []),
+        (
+            kpi(None, labels={"missed_at": 2.0}, answer={**WAITING, "missed": "Missed even at {value}"}),
+            ["Missed even at 2 s"],
+        ),
         (kpi(18.6, simulated=True, answer={**WAITING, "only_real": True}), []),
     ],
 )
@@ -129,6 +133,12 @@ def test_the_figure_that_a_setting_names_answers_unless_it_has_no_value():
     ]
     points[0][0]["value"] = points[1][0]["value"] = None
     assert said(*points, settings=named)[0].startswith("Waiting, P95: ")
+
+
+def test_of_two_capacities_one_may_lie_below_the_lowest_rate():
+    rate = {"unit": "requests/s", "title": "Capacity", "answer": {"text": "Up to {value}", "missed": "Not at {value}"}}
+    points = [[kpi(21.0, **rate)], [kpi(None, labels={"missed_at": 2.0}, **rate)]]
+    assert said(*points) == ["Capacity: 21 requests/s (mode = job), less than 2 requests/s (mode = kueue)"]
 
 
 def paired(*values: float, order: str = "ABBAABBA", versions: dict[int, str] | None = None) -> list[str]:

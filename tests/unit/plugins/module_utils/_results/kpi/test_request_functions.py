@@ -236,8 +236,9 @@ def test_a_capacity_beyond_the_last_step_is_a_bound(tmp_path):
 
 def test_no_step_that_kept_the_objective_is_said(tmp_path):
     records, offsets, steps = stepped(dict.fromkeys((5, 10), lambda _place: 0.5))
-    kpis, _answer = figures(tmp_path, records, offsets, steps)
+    kpis, answer = figures(tmp_path, records, offsets, steps)
     assert kpis["slo_capacity"]["value"] is None and "the first step, 5/s, missed it" in kpis["slo_capacity"]["note"]
+    assert answer[0].startswith("The servers miss the objective even at 5 requests/s, the lowest rate: TTFT ≤ 200 ms")
 
 
 def searching(shares, count=200):
@@ -270,8 +271,9 @@ def test_a_search_gives_the_capacity_with_its_bounds_in_the_first_sentence(tmp_p
 def test_a_search_that_never_missed_or_never_kept_the_objective_says_so(tmp_path):
     kept, _answer = figures(tmp_path / "kept", *searching([(90, 1), (100, 1), (100, 1), (100, 1)]), settings=SEARCHED)
     assert kept["slo_capacity"]["value"] is None and kept["slo_capacity"]["at_least"] is not None
-    missed, _answer = figures(tmp_path / "missed", *searching([(1.2, 0), (1.1, 0), (1, 0)]), settings=SEARCHED)
-    assert missed["slo_capacity"]["value"] is None and "the least rate, 1/s, missed" in missed["slo_capacity"]["note"]
+    missed, answer = figures(tmp_path / "missed", *searching([(1.2, 0), (1.1, 0), (1, 0)]), settings=SEARCHED)
+    assert missed["slo_capacity"]["value"] is None and "the lowest rate, 1/s, missed" in missed["slo_capacity"]["note"]
+    assert answer[0].startswith("The servers miss the objective even at 1 request/s, the lowest rate: TTFT ≤ 200 ms")
 
 
 def test_an_interrupted_step_of_a_search_is_left_out(tmp_path):
