@@ -105,6 +105,7 @@ options:
 class ModuleDocFragment:
     """The pods of a load: options ``driver_…``, or with ``driver`` the option of this name, which contains them."""
 
-    DOCUMENTATION = "options:\n" + textwrap.indent(re.sub(r"(?m)^(\w+:)", r"driver_\1", _PODS), "  ")
+    # With annotations, because ansible-test's yamllint takes every other assignment here for a literal.
+    DOCUMENTATION: str = "options:\n" + textwrap.indent(re.sub(r"(?m)^(\w+:)", r"driver_\1", _PODS), "  ")
     # A module can't add to the suboptions of a fragment, so all of them are here.
-    DRIVER = _DRIVER + textwrap.indent(_PODS, "      ")
+    DRIVER: str = _DRIVER + textwrap.indent(_PODS, "      ")
