@@ -98,6 +98,8 @@ def test_gangs_are_in_the_racks_that_kueue_assigned_and_the_figures_say_so(
         ("multikueue", {"scheduler_count": 8}),
         ("coscheduling", {"scheduler_count": 8, "matrix": {"scheduler_mode": ["coscheduling"]}}),
         ("gang_native", {"scheduler_count": 8, "matrix": {"scheduler_mode": ["workload-aware"]}}),
+        ("kueue_upgrade", {"scheduler_count": 20, "matrix_points": [{"rehearsal_versions.kueue": "0.18.3"}]}),
+        ("fairness", {"scheduler_count": 16, "matrix_points": [{"scheduler_fair_sharing": True}]}),
     ],
 )
 def test_each_stage_of_the_jobs_of_a_preset_meets_the_audit_log(

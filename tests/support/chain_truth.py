@@ -111,7 +111,7 @@ CLAIMING = {
 #: Preset of project scheduler -> its jobs. The log lacks names that the server generates, as those of claims, so their
 #: creation is compared with nothing.
 OF_PRESETS = {
-    "topology": Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS}),
+    **dict.fromkeys(("topology", "kueue_upgrade", "fairness"), Chain("Job", "kueue", {**QUEUED, **JOB_OF_PODS})),
     **{preset: Chain("Job", "", CLAIMING) for preset in ("dra_light", "dra_vs_extended", "dra_partitions")},
     "gang_native": GANG,
     "coscheduling": Chain(
