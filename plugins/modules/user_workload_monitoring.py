@@ -18,6 +18,7 @@ author:
   - The perfscale.seatrial authors (@perfscale)
 extends_documentation_fragment:
   - perfscale.seatrial._attributes
+  - perfscale.seatrial._attributes.cluster
   - perfscale.seatrial._cluster
   - perfscale.seatrial._step_directory
   - perfscale.seatrial._step_directory.progress

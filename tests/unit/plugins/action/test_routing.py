@@ -174,3 +174,9 @@ def test_the_ignored_sanity_findings_are_the_shared_actions() -> None:
     text = (ROOT / "tests" / "sanity" / "ignore-2.19.txt").read_text()
     shared = {path.name for path in (ROOT / "plugins" / "action").glob("_*.py")}
     assert set(re.findall(r"^plugins/action/(\S+) action-plugin-docs # ", text, re.M)) == shared
+
+
+def test_the_action_group_has_the_modules_whose_documentation_says_so() -> None:
+    documented = {path.stem for path in MODULES if "perfscale.seatrial._attributes.cluster\n" in path.read_text()}
+    groups = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["action_groups"]
+    assert set(groups["cluster"]) == documented
