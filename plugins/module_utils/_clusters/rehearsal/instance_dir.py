@@ -225,6 +225,24 @@ def remove_tree(folder: Path) -> None:
 
 
 @contextmanager
+def replace_folder_when_complete(target: Path) -> Iterator[Path]:
+    """Yield a new folder, which replaces ``target`` at the end of the block, or is removed after an error.
+
+    The caller holds the lock of ``target``. What a killed process left is removed first.
+    """
+    for left in target.parent.glob(f".{target.name}.new-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+    try:
+        yield fresh
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.chmod(0o755)
+        os.rename(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextmanager
 def hold_file_lock(path: Path, timeout: float, what: str) -> Iterator[None]:
     """Hold a lock on the file ``path``, which is removed afterwards. The lock ends with this process.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +46,7 @@ from .cached_and_user_programs import (
     read_cached_programs,
 )
 from .component_spec import RehearsalComponent
-from .instance_dir import hold_file_lock
+from .instance_dir import hold_file_lock, replace_folder_when_complete
 
 
 def format_provisioning_costs(
@@ -213,10 +212,7 @@ def _create_cache_folder(
     with hold_file_lock(target.parent / f".{target.name}.lock", patience, f"the programs of {component.name}"):
         if read_cached_programs(component, target) is not None:
             return
-        for left in target.parent.glob(f".{target.name}.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
-        try:
+        with replace_folder_when_complete(target) as fresh:
             (fresh / "bin").mkdir()
             began = time.monotonic()
             source = fill(fresh, say)
@@ -228,11 +224,6 @@ def _create_cache_folder(
                 {"made": format_utc_timestamp(), "seconds": round(time.monotonic() - began, 1), "sha256": sums}
             )
             files.write_json(fresh / ENTRY, entry)
-            shutil.rmtree(target, ignore_errors=True)
-            fresh.chmod(0o755)
-            os.rename(fresh, target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
     say(f"{component.name} {component.version}: ready in {time.monotonic() - began:.0f} s")
 
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 import tarfile
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting i
 from . import program_download, unpack_packages
 from .cached_and_user_programs import verify_cached_checksums
 from .component_spec import ImageSpec, RehearsalComponent
-from .instance_dir import hold_file_lock
+from .instance_dir import hold_file_lock, replace_folder_when_complete
 
 #: Names of images begin with it. It is the name of no registry, so nothing ever tries to pull them.
 PREFIX = "localhost/seatrial/"
@@ -147,12 +146,9 @@ def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: 
     ):
         if _read_cached_image_record(target) is not None:
             return
-        for left in target.parent.glob(f".{target.name}.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        _check_room(image, target.parent)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
         began = time.monotonic()
-        try:
+        with replace_folder_when_complete(target) as fresh:
+            _check_room(image, target.parent)
             layer, about = (
                 fresh / "layer.tar",
                 {"image": image_reference_for_pods(image), "made": format_utc_timestamp()},
@@ -170,11 +166,6 @@ def _build_image_folder(image: ImageSpec, programs: Mapping[str, Path], target: 
             about["tree"] = tree_metadata_checksum(fresh / TREE)
             about["seconds"] = f"{time.monotonic() - began:.1f}"
             _files.write_json(fresh / ENTRY, about)
-            shutil.rmtree(target, ignore_errors=True)
-            fresh.chmod(0o755)
-            os.rename(fresh, target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
     say(f"image {image_reference_for_pods(image)} made in {time.monotonic() - began:.0f} s")
 
 
