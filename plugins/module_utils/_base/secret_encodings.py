@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
+from .untrusted_archives import ZLIB_BEGINNINGS
+
 #: Values shorter than WORD match as whole words only; those shorter than SHORTEST are ignored: too many matches.
 WORD, SHORTEST = 8, 4
 #: Base64 is decoded up to this number of times: a Secret within a Secret's value is twice encoded.
@@ -142,7 +144,7 @@ def decode_base64_blocks(data: bytes, times: int = MOST_DECODED) -> Iterator[tup
 
 
 #: How data of gzip and of zlib begin. What is in a text unpacks to at most this many times its size, and some more.
-_PACKED = (b"\x1f\x8b\x08", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_PACKED = (b"\x1f\x8b\x08", *ZLIB_BEGINNINGS)
 _MOST_RATIO, _SOME_MORE = 20, 1 << 16
 
 

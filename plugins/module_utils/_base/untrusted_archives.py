@@ -96,7 +96,7 @@ _COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
 }
 #: Data of zlib, such as an object of Git, may begin like this, and so may others.
-_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+ZLIB_BEGINNINGS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _SUFFIXES = (".gz", ".tgz", ".bz2", ".xz")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 #: What Python can't unpack.
@@ -141,7 +141,7 @@ def read_unpacked_contents(path: Path) -> Iterator[Content]:
             _check_name(path, stream.read(_TAR_AT))
             stream.seek(0)
             packed = _PackedFile(path)
-            if stream.read(2) in _ZLIB:
+            if stream.read(2) in ZLIB_BEGINNINGS:
                 stream.seek(0)
                 yield "unpacked", packed.counted(_inflated(stream))
             stream.seek(0)
@@ -199,7 +199,7 @@ class _PackedFile:
         with stream:
             first = stream.read(_TAR_AT + len(_TAR))
             stream.seek(0)
-            if first.startswith(_ZLIB):
+            if first.startswith(ZLIB_BEGINNINGS):
                 yield name or alone, self.counted(_inflated(stream))
                 stream.seek(0)
             is_zip = first.startswith(_ZIP)

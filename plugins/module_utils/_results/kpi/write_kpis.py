@@ -286,7 +286,7 @@ def write_kpis_of_point(
     settings = point.all_settings or {}
     chosen = kpi_definitions.kpis_defined_for_settings(definitions, settings) if data.of else []
     # A figure that a setting chose has the same points as those that have an answer.
-    names = {key: name for one in chosen for key, name in one.get("answer", {}).get("names", {}).items()}
+    names = {key: name for definition in chosen for key, name in definition.get("answer", {}).get("names", {}).items()}
     for kpi, figure in compute_point_kpis(data, chosen):
         if kpi["name"] == settings.get(kpi_definitions.NAMED_ANSWER):
             kpi.setdefault("answer", {"text": f"{kpi['title']}: {{value}}", **({"names": names} if names else {})})
