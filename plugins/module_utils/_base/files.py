@@ -11,6 +11,7 @@ JSON Schema before it is written.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -173,6 +174,21 @@ def _read_document(path: str | os.PathLike[str]) -> str:
         if (size := os.fstat(stream.fileno()).st_size) > MOST_DOCUMENT:
             raise DataError(f"{path}: it has {size:,} bytes, and {MOST_DOCUMENT:,} are the most of a document")
         return stream.read().decode("utf-8")
+
+
+@contextlib.contextmanager
+def hold_folder_lock(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, whose files other processes may change at the same time. It ends with this process.
+
+    A file system without locks has none.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def path_in_folder(folder: Path, name: str) -> Path:

@@ -8,8 +8,6 @@ What cannot be read is noted, and the rest is captured: a capture explains a fai
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -347,14 +345,10 @@ def _new_folder(parent: Path, name: str) -> Iterator[Path]:
 
 def _add_to_index(parent: Path, run: str, entry: Mapping[str, Any]) -> None:
     """Add an entry to index.json; captures of two processes do not lose each other's."""
-    descriptor = os.open(parent, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with files.hold_folder_lock(parent):
         path = parent / INDEX
         try:
             before = files.read_json(path)["captures"]
         except DataError:
             before = []
         files.write_json(path, {"schema": "capture/1", "run": run, "captures": [*before, entry]}, "capture/1")
-    finally:
-        os.close(descriptor)

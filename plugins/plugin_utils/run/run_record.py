@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -51,15 +49,10 @@ def write_record(run_dir: Path, record: Mapping[str, Any]) -> None:
 
 def update_record(run_dir: Path, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Apply ``edit`` to the record and return it. Processes that do so at the same time do it one after the other."""
-    lock = os.open(run_dir, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with files.hold_folder_lock(run_dir):
         record = read_record(run_dir)
         edit(record)
         write_record(run_dir, record)
-    finally:
-        os.close(lock)
     return record
 
 

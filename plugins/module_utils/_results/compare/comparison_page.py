@@ -342,7 +342,7 @@ def link_from_run_reports(tops: Iterable[Path], target: Path, title: str, made: 
         if not fragment.is_file() or not (folder / "index.html").is_file():
             continue
         try:
-            with write_report.lock_report_folder(folder):
+            with files.hold_folder_lock(folder):
                 _link_from_run_report(folder, target, title, made, fragment)
         except (OSError, DataError) as error:
             notes.append(f"{folder / 'index.html'} has no link to the comparison: {error}")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +91,8 @@ def render_report(
         raise InputError(f"report template {template} does not exist")
     folder = run.top / "report"
     (folder / "plots").mkdir(parents=True, exist_ok=True)
-    with lock_report_folder(folder):
+    with files.hold_folder_lock(folder):  # a replot may write it at the same time as the run
         return _write_report_files(run, verdict, tables, template, folder)
-
-
-@contextlib.contextmanager
-def lock_report_folder(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder of a report, since a replot may write it at the same time as the run."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the process ends in any way
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _write_report_files(
