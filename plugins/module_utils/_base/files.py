@@ -180,9 +180,12 @@ def _read_document(path: str | os.PathLike[str]) -> str:
 def hold_folder_lock(folder: Path) -> Iterator[None]:
     """Hold a lock on a folder, whose files other processes may change at the same time. It ends with this process.
 
-    A file system without locks has none.
+    A file system without locks has none. Raises DataError if the folder can't be opened.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DataError(f"{folder} can't be opened: {error.strerror}") from error
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

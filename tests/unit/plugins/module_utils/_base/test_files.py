@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,3 +48,27 @@ def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_text(f"{{}}\n{json.dumps({'a': 'x' * 11})}\n")
     with pytest.raises(DataError, match="a line has more than 20 bytes"):
         list(files.read_json_lines(path))
+
+
+def test_the_lock_of_a_folder_that_is_gone_is_an_error_that_names_it(tmp_path: Path) -> None:
+    message = f"^{tmp_path}/gone can't be opened: No such file or directory$"
+    with pytest.raises(DataError, match=message), files.hold_folder_lock(tmp_path / "gone"):
+        pass
+
+
+def test_a_second_holder_of_a_lock_of_a_folder_waits_for_the_first(tmp_path: Path) -> None:
+    steps = []
+
+    def hold(name: str) -> None:
+        with files.hold_folder_lock(tmp_path):
+            steps.append(f"{name} begins")
+            time.sleep(0.05)
+            steps.append(f"{name} ends")
+
+    holders = [threading.Thread(target=hold, args=(name,)) for name in "ab"]
+    for holder in holders:
+        holder.start()
+    for holder in holders:
+        holder.join()
+    first, second = steps[0][0], steps[2][0]
+    assert steps == [f"{first} begins", f"{first} ends", f"{second} begins", f"{second} ends"]
