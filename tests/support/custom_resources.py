@@ -37,7 +37,7 @@ def validators_of(crds: list[dict[str, Any]]) -> dict[tuple[str, str], jsonschem
         for version in one["spec"]["versions"]:
             key = f"{one['spec']['group']}/{version['name']}", one["spec"]["names"]["kind"]
             schema = _strict(version["schema"]["openAPIV3Schema"])
-            schema["properties"]["metadata"] = {"type": "object"}
+            schema.setdefault("properties", {})["metadata"] = {"type": "object"}
             found[key] = jsonschema.Draft202012Validator(schema)
     return found
 

@@ -7,15 +7,41 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import custom_resources
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_manifests,
+    component_spec,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
 ROLE = Path(__file__).parents[3] / "roles" / "workload_scale"
 LOADER = DataLoader()
+#: The kinds that a load can create.
+KINDS = [
+    kind
+    for kind in map(workload_kinds.load_kind_by_name_or_path, workload_kinds.all_kind_names())
+    if (kind.folder / workload_kinds.TEMPLATE).exists()
+]
+#: Settings that change what a template makes.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "distributed": {"workload_scale_type": "distributed", "workload_scale_workers": 3},
+    "kueue": {"workload_scale_through": "kueue"},
+    "everything": {
+        "workload_scale_type": "distributed",
+        "workload_scale_pvc": True,
+        "workload_scale_gpus": 2,
+        "workload_scale_command": ["sh", "-c", "echo 'one: two' {}"],
+        "workload_scale_node_selector": {"zone": "a"},
+        "workload_scale_tolerations": [{"operator": "Exists"}],
+        "workload_scale_scheduler": "other",
+    },
+}
 
 
 def variables(settings: dict[str, Any], *names: str) -> list[Any]:
@@ -29,13 +55,18 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
     return [templar.template(known[name]) for name in names]
 
 
-def workload(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the object of the first workload."""
+def rendered(settings: dict[str, Any]) -> workload_templates.RenderedTemplate:
+    """Return the objects of the first two workloads."""
     (entries,) = variables(settings, "__workload_scale_templates")
     (template,) = read_workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
     return template_renderer.render_template_for_indices(
-        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
-    ).workload.manifest(0)
+        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0, 1]
+    )
+
+
+def workload(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of the first workload."""
+    return rendered(settings).workload.manifest(0)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +131,37 @@ def test_the_variables_of_templates_are_those_that_are_checked_beforehand() -> N
     (entries,) = variables({"workload_scale_workload_template": "/mine.yml"}, "__workload_scale_templates")
     about = LOADER.load_from_file(str(ROLE / "meta" / "files.yml"))["workload_scale_workload_template"]
     assert sorted(entries[0]["parameters"]) == sorted(about["variables"])
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[tuple[str, str], Any]:
+    """What validates the objects of kinds that a component of the rehearsal cluster defines, or one in their folder."""
+    own = {kind.component for kind in KINDS if (kind.folder / component_spec.FILE).exists()}
+    validators = custom_resources.validator(sorted({kind.component for kind in KINDS if kind.component} - own))
+    for kind in KINDS:
+        if kind.component in own:
+            path = kind.folder / component_spec.load_component(kind.folder).objects
+            objects = component_manifests.read_yaml_objects(path)
+            crds = [manifest for manifest in objects if manifest["kind"] == "CustomResourceDefinition"]
+            validators.update(custom_resources.validators_of(crds))
+    return validators
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
+def test_each_kind_makes_the_objects_that_its_folder_says(
+    kind: workload_kinds.WorkloadKind, variant: str, schemas: dict[tuple[str, str], Any]
+) -> None:
+    made = rendered({"workload_scale_kind": kind.name, **VARIANTS[variant]})
+    first, second = (made.workload.manifest(index) for index in (0, 1))
+    assert f"{first['apiVersion']}/{first['kind']}" in kind.references
+    assert first["metadata"]["name"] != second["metadata"]["name"]
+    for index, manifest in enumerate((first, second)):
+        labels = manifest["metadata"]["labels"]
+        assert (labels["perfscale.seatrial/run"], labels["perfscale.seatrial/index"]) == ("t1", str(index))
+    objects = [*(document.manifest(0) for document in made.documents), *made.shared]
+    validators = [(schemas.get((entry["apiVersion"], entry["kind"])), entry) for entry in objects]
+    if kind.component:
+        assert validators[-len(made.shared) - 1][0], "the component has no schema of the kind"
+    errors = [error.message for schema, entry in validators if schema for error in schema.iter_errors(entry)]
+    assert errors == []

@@ -22,12 +22,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import InstancePaths
 
 ROOT = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
-FOLDERS = sorted(one.parent.name for one in ROOT.glob("*/component.yml"))
+#: Folders of kinds of workloads, which may hold what a rehearsal cluster adds for the kind.
+KINDS = ROOT.parents[2] / "workload" / "files" / "kinds"
+FOLDERS = sorted(path.parent.name for folder in (ROOT, KINDS) for path in folder.glob("*/component.yml"))
 
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, component_spec.RehearsalComponent]:
-    return rehearsal_options.load_all_components(ROOT)
+    of_kinds = [component_spec.load_component(path.parent) for path in KINDS.glob("*/component.yml")]
+    return {**rehearsal_options.load_all_components(ROOT), **{component.name: component for component in of_kinds}}
 
 
 def write(root: Path, name: str, **changes: object) -> Path:
@@ -69,6 +72,9 @@ def test_a_published_component_is_complete(
         )
         hooks = [hook["clientConfig"] for one in found for hook in one.get("webhooks", [])]
         assert all(one["url"].startswith("https://127.0.0.1:20000/") and one["caBundle"] == "Q0E=" for one in hooks)
+    if known[name].stages:
+        played = component_manifests.read_yaml_objects(known[name].folder / known[name].stages)
+        assert played and {stage["kind"] for stage in played} == {"Stage"}
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -76,7 +82,7 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
     folder = known[name].folder
     if not known[name].build.module:
         # It starts nothing that was built: it has images, changes the arguments of others, or creates objects only.
-        alone = known[name].objects and known[name].requires and not known[name].processes
+        alone = known[name].objects and (known[name].requires or known[name].stages) and not known[name].processes
         assert (known[name].images or known[name].adds_arguments or alone) and not known[name].build.binaries
         return
     if known[name].build.wheel:  # a program of PyPI
