@@ -85,7 +85,7 @@ class CallbackModule(CallbackBase):
         extra = play.get_variable_manager().extra_vars
         if cluster_settings.AWX_JOB in extra:
             known = settings_catalogue.load_catalogue(project_role.ROOT)
-            awx.restore_text_answers(extra, context.CLIARGS.get("extra_vars") or (), known)
+            awx.restore_original_answer_texts(extra, context.CLIARGS.get("extra_vars") or (), known)
         given = extra.get("run_dir")
         if isinstance(given, str) and "{{" not in given:
             extra["run_dir"] = convert_setting_values.absolute_path(given)

@@ -34,9 +34,9 @@ class ActionModule(SeatrialAction):
         known = settings_catalogue.load_catalogue(ROOT)
         extra = load_extra_vars(self._loader)
         settings = cluster_settings.cluster_settings_of_play(known, task_vars, self._templar.template, extra)
-        everyone = cluster_settings.inventory_values(run_dir)
+        everyone = cluster_settings.inventory_values_in_request(run_dir)
         chosen_targets = cluster_settings.cluster_targets(known, settings, task_vars.get("hostvars") or {}, everyone)
-        initial = cluster_settings.records_before_acquisition(chosen_targets, arguments["run_id"])
+        initial = cluster_settings.initial_cluster_records(chosen_targets, arguments["run_id"])
         StepDirectory(arguments["step_dir"]).log(clusters_of_run.format_cluster_targets(chosen_targets))
         clusters = clusters_of_run.read_cluster_records(run_dir)
         for target in chosen_targets:

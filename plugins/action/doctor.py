@@ -46,7 +46,7 @@ class ActionModule(InPlaceAction):
         _validation, params = self.validate_argument_spec(self.ARGUMENTS)
         project, directory, phases = params["project"], params.pop("run_dir"), params["phases"]
         if directory:
-            phases = cluster_requirements.phases_with_a_cluster(phases, task_vars)
+            phases = cluster_requirements.selected_phases_with_cluster(phases, task_vars)
         documents = cluster_requirements.read_doctor_files(project, required=not directory)
         if directory:
             run = cluster_requirements.ExaminedRun.read(Path(directory), task_vars, self._templar)

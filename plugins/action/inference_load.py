@@ -21,5 +21,5 @@ class ActionModule(ProgressAction):
         arguments = super().prepare(arguments, task_vars)
         if not arguments.get("arrival"):
             return arguments
-        find = read_workload_files.find_also_in_cwd(self._find_needle)
+        find = read_workload_files.with_working_directory_fallback(self._find_needle)
         return {**arguments, "arrival": read_workload_files.arrival_with_trace(arguments["arrival"], find)}

@@ -33,7 +33,7 @@ class ActionModule(ProgressAction):
             places = workload_kinds.kind_folders_of_task(task_vars, self._templar.template)
             providing = params.get("state", "present") in self.PROVIDING
             names = [*params["components"], *(self._components_of_kinds(task_vars) if providing else ())]
-            params["components"] = workload_kinds.components_with_kind_folders(names, Path(folder), places)
+            params["components"] = workload_kinds.replace_kinds_with_component_folders(names, Path(folder), places)
         # An action runs in a worker of ansible-playbook.
         return {**params, "components_dir": folder, "user_pid": os.getppid()}
 

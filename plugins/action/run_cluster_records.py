@@ -15,7 +15,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import format_cluster_record
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.foreign_kubeconfigs import access_of_session
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.foreign_kubeconfigs import (
+    create_trusted_access_lookup,
+)
 
 
 class ActionModule(SeatrialAction):
@@ -43,7 +45,9 @@ class ActionModule(SeatrialAction):
             values = files.to_plain_types(arguments["values"])
             clusters, changed = clusters_of_run.update_host_records(run_dir, arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
-            access = access_of_session(run_dir, task_vars, load_extra_vars(self._loader), self._templar.template)
+            access = create_trusted_access_lookup(
+                run_dir, task_vars, load_extra_vars(self._loader), self._templar.template
+            )
             clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
         if arguments["identify"]:
             display, check_mode = Display().display, bool(self._task.check_mode)

@@ -26,7 +26,7 @@ class ActionModule(ProgressAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run, continue or remove the load; return what workload_submit would have returned."""
         places = workload_kinds.kind_folders_of_task(task_vars or {}, self._templar.template)
-        find = read_workload_files.find_also_in_cwd(self._find_needle)
+        find = read_workload_files.with_working_directory_fallback(self._find_needle)
         request = partial(read_workload_files.submit_options_with_content, arguments.get("request"), find, places)
         with ansible_errors():
             if arguments.get("run_on") != remote_load.DRIVER_POD:

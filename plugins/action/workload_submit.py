@@ -18,6 +18,6 @@ class ActionModule(ProgressAction):
         """Replace names of files by their content."""
         return read_workload_files.submit_options_with_content(
             arguments,
-            read_workload_files.find_also_in_cwd(self._find_needle),
+            read_workload_files.with_working_directory_fallback(self._find_needle),
             workload_kinds.kind_folders_of_task(task_vars, self._templar.template),
         )

@@ -72,7 +72,7 @@ class CallbackModule(Default):
         if self._quiet and task.action == _RUN_STATE and task.args.get("state", "started") == "started":
             self._screen.display(f"== {task.args['phase']}", color=constants.COLOR_HIGHLIGHT)
         if self._quiet and task.action in _DEBUG and not task.loop:
-            self._say(terminal_output.task_result_as_text(outcome.result))
+            self._say(terminal_output.output_of_debug_task(outcome.result))
         sys.stdout.flush()  # progress goes to stderr: in a pipe, both stay in order
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -80,7 +80,7 @@ class CallbackModule(Default):
         super().v2_runner_item_on_ok(result)
         outcome = ansible_core.task_and_result_of_callback(result)
         if self._quiet and outcome.task.action in _DEBUG:
-            self._say(terminal_output.task_result_as_text(outcome.result))
+            self._say(terminal_output.output_of_debug_task(outcome.result))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Show a failure once: a task that repeats the failure of another one is left out."""

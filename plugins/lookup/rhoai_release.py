@@ -48,7 +48,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
-    describe_release,
+    release_facts_and_checks,
 )
 
 
@@ -66,4 +66,4 @@ class LookupModule(LookupBase):
             for name in term:
                 if name not in known:
                     raise AnsibleLookupError(f"'{name}' is not a setting{suggest_similar_name(name, known)}")
-        return [describe_release(RhoaiRequest(**{**term, "version": str(term["version"])})) for term in terms]
+        return [release_facts_and_checks(RhoaiRequest(**{**term, "version": str(term["version"])})) for term in terms]

@@ -78,7 +78,9 @@ class LookupModule(LookupBase):
 
     def _one(self, name: str, variables: dict[str, Any]) -> Any:
         if self.get_option("entries"):
-            return secrets_inside_settings.read_secrets_in_setting(name, self._templar.template(variables.get(name)))
+            return secrets_inside_settings.unmasked_secrets_of_setting(
+                name, self._templar.template(variables.get(name))
+            )
         value = read_secret_settings.read_secret_if_given(name, variables, os.environ, self._templar.template)
         if value is None and self.get_option("required"):
             raise read_secret_settings.missing_secret_error(name, "here")

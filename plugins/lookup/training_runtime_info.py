@@ -47,4 +47,4 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one runtime for each name."""
-        return [training_flavours.find_training_runtime(str(name)) for name in terms]
+        return [training_flavours.training_runtime_reference(str(name)) for name in terms]

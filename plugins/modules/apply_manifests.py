@@ -69,7 +69,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import server_side_apply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import (
-    object_without_secret_values,
+    fields_without_secret_values,
 )
 
 
@@ -89,7 +89,7 @@ def main() -> None:
     def work(step: StepDirectory) -> dict[str, Any]:
         step.manifest(
             params["name"],
-            [object_without_secret_values(definition, definition, "<secret>") for definition in params["definitions"]],
+            [fields_without_secret_values(definition, definition, "<secret>") for definition in params["definitions"]],
         )
         opened = Client.from_kubeconfig(params["kubeconfig"], params["context"], timeout=30)
         with opened as client, step.timed("cluster", params["name"]):

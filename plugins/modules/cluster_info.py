@@ -158,7 +158,7 @@ def main() -> None:
             return {
                 "changed": False,
                 "cluster": cluster.record(),
-                "kinds": cluster_identity.check_kinds_exist(client, params["kinds"]),
+                "kinds": cluster_identity.existence_of_kinds(client, params["kinds"]),
                 "namespaces": cluster_identity.read_namespace_runs(client, params["namespaces"]),
                 "missing_secrets": cluster_identity.secrets_that_do_not_exist(client, params["secrets"]),
                 "nodes_ready": cluster.nodes_ready,

@@ -224,7 +224,7 @@ def main() -> None:
 
     def work(step: StepDirectory) -> dict[str, Any]:
         say = step.reporter(params["progress_file"], "rehearsal")
-        options = RehearsalOptions.of({**params, "started": processes.start_time_of_process(os.getpid())})
+        options = RehearsalOptions.of({**params, "started": processes.process_start_since_boot(os.getpid())})
         with step.timed("cluster", f"rehearsal {params['state']}"):
             return cluster_lifecycle.set_instance_state(options, params["state"], say, module.check_mode)
 

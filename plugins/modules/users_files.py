@@ -128,7 +128,7 @@ def main() -> None:
 
 def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
-    dest, recorded = Path(params["dest"]), user_files_through_s3.number_of_recorded_uploads(Path(params["dest"]))
+    dest, recorded = Path(params["dest"]), user_files_through_s3.number_of_expected_uploads(Path(params["dest"]))
     count = recorded if params["state"] == "absent" else params["count"]
     if count is None:
         return {"changed": False}
@@ -149,7 +149,7 @@ def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
         if params["state"] == "prepared":
             uploads.prepare(client)
         else:
-            user_files_through_s3.fetch_left_uploads(client, uploads, step.log)
+            user_files_through_s3.end_pods_and_fetch_uploads(client, uploads, step.log)
         return {"changed": True}
 
 

@@ -44,7 +44,7 @@ def test_several_clients_send_the_plan_of_one_and_give_one_timeline(world: World
     assert [one["counts"]["created"] for one in found["clients"]] == [21, 20, 20]
     assert all(one["lateness"]["p99"] >= 0 for one in found["clients"]) and "by 3 clients" in found["msg"]
     alone = request_of(world, **{**load, "clients": 1, "point_dir": str(tmp_path / "alone")})
-    prepare_load.write_plan_for_clients(alone, 1)
+    prepare_load.write_plan_shared_by_clients(alone, 1)
     assert (tmp_path / "alone" / "plan.jsonl").read_bytes() == (world.point_dir / "plan.jsonl").read_bytes()
     attempts = world.rows("ledger", "attempt")
     assert set(final(attempts).values()) == {1} and len(final(attempts)) == 61 == len(world.names())
@@ -127,7 +127,9 @@ def test_a_client_ends_with_the_call_that_started_it(world: World) -> None:
 
 def test_what_clients_can_not_send_is_refused_before_anything_is_created(world: World) -> None:
     with pytest.raises(InputError, match="a loop of one client"):
-        prepare_load.write_plan_for_clients(request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3)
+        prepare_load.write_plan_shared_by_clients(
+            request_of(world, arrival={"type": "closed", "at_once": 2}, wait=True), 3
+        )
     assert not world.names() and not (world.point_dir / "plan.jsonl").exists()
 
 

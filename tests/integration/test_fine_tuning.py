@@ -172,7 +172,7 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
-    kinds = cluster_identity.check_kinds_exist(
+    kinds = cluster_identity.existence_of_kinds(
         client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"]
     )
     assert list(kinds.values()) == [True, False, False]

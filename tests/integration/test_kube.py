@@ -14,7 +14,10 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
+    WatchConnection,
+    events_of_watch_connection,
+)
 
 
 def changed(
@@ -101,7 +104,7 @@ def test_a_watch_shows_what_was_written_after_its_list_and_ends_when_closed(rehe
         for one in objects:
             client.delete(kind, one["metadata"]["name"], "default")
         seen = []
-        for event in watch_events(watch):
+        for event in events_of_watch_connection(watch):
             if event["type"] != "BOOKMARK":
                 seen.append((event["type"], event["object"]["metadata"]["name"]))
             if len(seen) == 14:

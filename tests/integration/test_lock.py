@@ -172,14 +172,14 @@ def test_a_keeper_renews_and_a_second_session_of_the_run_takes_over(turns: Turns
         caller.kill()
         caller.wait()
     assert lock_session.ProcessReference(**second).lives(), "it belongs to the second session"
-    assert lock_records.find_lost_lock(turns.folder) == ""
+    assert lock_records.describe_lost_lock(turns.folder) == ""
 
 
 def test_a_lock_that_somebody_took_away_is_lost_and_the_holder_learns_of_it(turns: Turns) -> None:
     lock_session.acquire_cluster_lock(turns.wish("run-first"), StepDirectory(None), quiet)
     assert [one.role for one in lock_protocol.delete_leases_of_run(turns.store(), "run-first")] == [lock_records.HOLDER]
-    until(lambda: lock_records.find_lost_lock(turns.folder) != "", "the loss is known")
-    assert "its Lease was deleted" in lock_records.find_lost_lock(turns.folder)
+    until(lambda: lock_records.describe_lost_lock(turns.folder) != "", "the loss is known")
+    assert "its Lease was deleted" in lock_records.describe_lost_lock(turns.folder)
     until(lambda: lock_session.find_running_lock_renewer(turns.record("run-first")) is None, "the keeper ends")
 
 
@@ -190,7 +190,7 @@ def test_a_holder_whose_keeper_was_killed_counts_its_lock_as_lost_before_others_
     lock_session.acquire_cluster_lock(
         turns.wish("run-second"),
         StepDirectory(None),
-        lambda _text: known.append(lock_records.find_lost_lock(turns.folder)),
+        lambda _text: known.append(lock_records.describe_lost_lock(turns.folder)),
     )
     assert "was not renewed since" in known[-1], "when the second run has the lock the first one counts it as lost"
 

@@ -31,12 +31,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
-    describe_release,
+    release_facts_and_checks,
 )
 from playbook import Done, play, run_dirs
 
 #: What the operator of OpenShift AI leaves behind.
-CREATED = describe_release(RhoaiRequest("2"))["creates"]
+CREATED = release_facts_and_checks(RhoaiRequest("2"))["creates"]
 HUB = {"package": "opendatahub-operator", "namespace": "openshift-operators", "creates": CREATED}
 OLM = "operators.coreos.com/v1alpha1"
 #: The label by which OLM knows what belongs to the operator.

@@ -311,7 +311,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     said: list[str] = []
     assert cluster_lifecycle.create_or_repair_instance(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert cluster_identity.rehearsal_component_versions(client) == {"kueue": "0.18.3"}
+        assert cluster_identity.changed_rehearsal_component_versions(client) == {"kueue": "0.18.3"}
     before = pids(options)
 
     kept = cluster_lifecycle.create_or_repair_instance(dataclasses.replace(options, versions={}), said.append)
@@ -322,7 +322,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     assert own["ready"] and own["changed_versions"] == {}
     assert {name for name in before if before[name] != after[name]} == {"kueue"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert cluster_identity.rehearsal_component_versions(client) == {}
+        assert cluster_identity.changed_rehearsal_component_versions(client) == {}
 
     of_a_run = dataclasses.replace(options, owner="t1", versions={"kueue": "0.18.3"})
     with pytest.raises(OwnershipError, match=r"0\.18\.3"):

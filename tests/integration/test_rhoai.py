@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm impo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import data_science_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
-    describe_release,
+    release_facts_and_checks,
 )
 
 GROUP = "datasciencecluster.opendatahub.io"
@@ -56,7 +56,7 @@ def before(client: Client) -> Iterator[set[snapshot.ComparedObject]]:
 def operators(
     version: str, *components: str, prerequisites: bool = True, optional: Sequence[str] = ()
 ) -> list[operator_specs.OperatorSpec]:
-    release = describe_release(RhoaiRequest(version, components=components, optional_operators=optional))
+    release = release_facts_and_checks(RhoaiRequest(version, components=components, optional_operators=optional))
     needed = release["prerequisites"] if prerequisites else []
     main = {"package": "rhods-operator", "namespace": "redhat-ods-operator", "watches": "all"}
     kept = {name: release[name] for name in ("channel", "version", "major", "creates")}
@@ -66,7 +66,7 @@ def operators(
 def ensure(
     client: Client, version: str, *components: str, state: str = "present", timeout: float = 90
 ) -> dict[str, Any]:
-    release = describe_release(RhoaiRequest(version, components=components))
+    release = release_facts_and_checks(RhoaiRequest(version, components=components))
     wanted = data_science_cluster.DataScienceSpec(
         RUN, api_version=release["api_version"], components=release["components"], timeout=timeout
     )

@@ -44,7 +44,7 @@ class ObservedWorld:
 
     def write(self, text: str) -> None:
         row = json.loads(text)
-        files.validate_against_schema("observations/1", row)
+        files.validate_schema_if_enabled("observations/1", row)
         self.rows.append(row)
 
     def pod(self, index: int, phase: str | None, uid: str = "", **status: str) -> dict[str, Any]:

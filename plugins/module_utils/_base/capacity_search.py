@@ -46,7 +46,7 @@ class CapacityEstimate:
         return self.low is not None and self.high is not None and self.high / self.low <= 1 + precision
 
 
-def probability_above(step: SearchStep, share: float) -> float:
+def probability_capacity_above_rate(step: SearchStep, share: float) -> float:
     """Return the probability that the capacity is above the rate of a step."""
     if not step.count:
         return 0.5
@@ -72,7 +72,7 @@ class CapacitySearch:
 
     def take(self, step: SearchStep) -> None:
         """Take the evidence of a step."""
-        above = probability_above(step, self.share)
+        above = probability_capacity_above_rate(step, self.share)
         middles = [0.0, *(sqrt(a * b) for a, b in zip(self._edges, self._edges[1:], strict=False)), float("inf")]
         weights = [
             weight * (above if middle >= step.rate else 1 - above)

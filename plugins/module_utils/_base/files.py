@@ -42,7 +42,7 @@ def to_plain_types(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str), parse_constant=lambda _name: None)
 
 
-def validate_against_schema(name: str, value: Any) -> None:
+def validate_schema_if_enabled(name: str, value: Any) -> None:
     """Validate ``value`` against the schema called ``name`` when SEATRIAL_VALIDATE is set.
 
     Raises DataError with the location in the document.
@@ -133,7 +133,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 def write_json(path: str | os.PathLike[str], value: Any, schema: str = "") -> None:
     """Write ``value`` as indented JSON, validated against ``schema`` if given."""
     if schema:
-        validate_against_schema(schema, value)
+        validate_schema_if_enabled(schema, value)
     replace_text(path, json.dumps(to_plain_types(value), indent=2, sort_keys=False) + "\n")
 
 
@@ -142,7 +142,7 @@ def write_yaml(path: str | os.PathLike[str], value: Any, schema: str = "", head:
     import yaml
 
     if schema:
-        validate_against_schema(schema, value)
+        validate_schema_if_enabled(schema, value)
     comment = "".join(f"# {line}\n" for line in head.splitlines())
     body = yaml.safe_dump(to_plain_types(value), sort_keys=False, allow_unicode=True, width=120)
     replace_text(path, f"---\n{comment}{body}")
@@ -266,7 +266,7 @@ encode = _json_line_encoder()
 def encode_json_line(record: dict[str, Any], schema: str = "") -> bytes:
     """Return ``record`` as one line of a JSON-lines file, newline included."""
     if schema:
-        validate_against_schema(schema, record)
+        validate_schema_if_enabled(schema, record)
     return encode(record).encode() + b"\n"
 
 
@@ -330,7 +330,7 @@ class JsonlAppender:
     def write(self, record: dict[str, Any]) -> None:
         """Append one record. Raises DataError if it cannot be written whole."""
         if self._validate:
-            validate_against_schema(self.schema, record)
+            validate_schema_if_enabled(self.schema, record)
         self._append(f"{encode(record)}\n".encode())
 
     def write_row(self, row: str) -> None:
@@ -341,7 +341,7 @@ class JsonlAppender:
         """Append records that are JSON text, in one write."""
         if self._validate:
             for row in rows:
-                validate_against_schema(self.schema, parse_json(row))
+                validate_schema_if_enabled(self.schema, parse_json(row))
         if rows:
             self._append("\n".join((*rows, "")).encode())
 

@@ -176,7 +176,7 @@ def stage_display_name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def writer_display_name(name: str) -> str:
+def stage_writer_display_name(name: str) -> str:
     """Return the display name of a writer."""
     return {"api-server": "API server", "kueue": "Kueue"}.get(name, name) or "unknown writer"
 

@@ -61,7 +61,7 @@ def process_group_of(pid: int) -> int | None:
     return int(fields[2]) if fields else None
 
 
-def start_time_of_process(pid: int) -> float:
+def process_start_since_boot(pid: int) -> float:
     """Return when a process started, in seconds since boot."""
     return (start_ticks_of(pid) or 0) / os.sysconf("SC_CLK_TCK")
 

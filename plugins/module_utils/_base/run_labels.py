@@ -39,7 +39,7 @@ def workload_labels(run: str, point: str, index: int | str) -> dict[str, str]:
     return {RUN: run, POINT: point, INDEX: str(index)}
 
 
-def shared_labels(run: str, point: str) -> dict[str, str]:
+def labels_of_shared_objects(run: str, point: str) -> dict[str, str]:
     """Return the labels of objects that the workloads of a point share."""
     return {RUN: run, POINT: point, PART: "prepare"}
 

@@ -27,7 +27,7 @@ from .errors import DataError, SeatrialError
 from .secret_encodings import WORD, decode_base64_blocks, decode_dumps, encodings_of_secrets
 from .secret_names import MASK, is_secret_name
 from .step_directory import ANSIBLE_LOG
-from .untrusted_archives import read_unpacked_contents
+from .untrusted_archives import contents_including_packed_files
 
 #: Maximum number of findings reported.
 MOST = 10
@@ -156,7 +156,7 @@ class SecretScanner:
             name = str(path.relative_to(top))
             for finding in self._names(name):
                 findings.append(finding)
-            for inside, stream_parts in read_unpacked_contents(path):
+            for inside, stream_parts in contents_including_packed_files(path):
                 shown = f"{name} ({inside})" if inside else name
                 findings += self._in(shown, stream_parts)
                 if len(findings) >= MOST:

@@ -72,7 +72,7 @@ def secret_entries(value: Any, path: str = "", anywhere: bool = False) -> Iterat
             yield from secret_entries(entry, f"{path}[{number}]", anywhere)
 
 
-def mask_entries(
+def mask_secret_entries(
     value: Any,
     is_secret: Callable[[Any, Any], bool] = is_secret_entry,
     mask_text: Callable[[str], str] = lambda text: text,
@@ -83,11 +83,11 @@ def mask_entries(
     """
     if isinstance(value, Mapping):
         return {
-            key: MASK if is_secret(key, entry) else mask_entries(entry, is_secret, mask_text)
+            key: MASK if is_secret(key, entry) else mask_secret_entries(entry, is_secret, mask_text)
             for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [mask_entries(entry, is_secret, mask_text) for entry in value]
+        return [mask_secret_entries(entry, is_secret, mask_text) for entry in value]
     return mask_text(value) if isinstance(value, str) else value
 
 

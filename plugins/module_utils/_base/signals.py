@@ -173,7 +173,7 @@ def exit_with_parent(interval: float = INTERVAL) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(interval):
-            if os.getppid() != parent or not is_process_alive(leader):
+            if os.getppid() != parent or not does_process_exist(leader):
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
@@ -187,7 +187,7 @@ def exit_with_parent(interval: float = INTERVAL) -> Iterator[None]:
             watcher.join()
 
 
-def is_process_alive(pid: int) -> bool:
+def does_process_exist(pid: int) -> bool:
     """Return whether a process with this id exists, of any owner."""
     try:
         os.kill(pid, 0)

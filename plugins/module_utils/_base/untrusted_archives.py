@@ -130,7 +130,7 @@ _TAR_AT, _TAR = 257, b"ustar"
 Content = tuple[str, Iterable[bytes]]
 
 
-def read_unpacked_contents(path: Path) -> Iterator[Content]:
+def contents_including_packed_files(path: Path) -> Iterator[Content]:
     """Yield the content of a file, with an empty name, and of what is packed in it, with the names there.
 
     Raises DataError if it can't be unpacked.

@@ -43,7 +43,7 @@ def parse_finite_json(raw: bytes) -> Any:
     )
 
 
-def parse_json_of_part(text: str | bytes) -> Any:
+def parse_json_allowing_surrogates(text: str | bytes) -> Any:
     """Return the value of a JSON document whose texts are parts of others: one may end with half of a character.
 
     ``replace_half_characters`` is for what is made of the parts. Raises ValueError.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import InputError, suggest_similar_name
-from .files import read_yaml, validate_against_schema
+from .files import read_yaml, validate_schema_if_enabled
 
 
 def read_yaml_definitions(
@@ -38,7 +38,7 @@ def read_yaml_definitions(
             _check_definition_keys(entry, where, required, optional)
             check(entry, where)
             definitions[entry["name"]] = dict(entry)
-        validate_against_schema(schema, entries)
+        validate_schema_if_enabled(schema, entries)
     return list(definitions.values())
 
 

@@ -295,7 +295,7 @@ class RunCleanup:
                 ),
                 None,
             )
-            items = list_unless_refused(self.client, kind) if kind is not None else []
+            items = list_metadata_or_refusal(self.client, kind) if kind is not None else []
             if items:
                 kept.append(definition)
                 why = "there are objects of this kind that this run did not create"
@@ -318,7 +318,7 @@ class RunCleanup:
         self.say(f"{labelled.title} is kept {label}, because {why}")
 
 
-def list_unless_refused(client: Client, kind: ServedKind, namespace: str = "") -> list[dict[str, Any]] | str:
+def list_metadata_or_refusal(client: Client, kind: ServedKind, namespace: str = "") -> list[dict[str, Any]] | str:
     """Return the metadata of all objects of a kind, or, if the server does not show them, why: ``Secret (403)``."""
     try:
         return client.list(kind, namespace, metadata_only=True)[0]
@@ -335,7 +335,7 @@ def list_objects_of_kinds(
 ) -> tuple[list[tuple[ServedKind, dict[str, Any]]], list[str]]:
     """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed."""
     with ThreadPool(_PARALLEL) as pool:
-        lists = list(pool.map(lambda kind: list_unless_refused(client, kind, namespace), kinds))
+        lists = list(pool.map(lambda kind: list_metadata_or_refusal(client, kind, namespace), kinds))
     listed = [
         (kind, item) for kind, items in zip(kinds, lists, strict=True) if not isinstance(items, str) for item in items
     ]

@@ -60,7 +60,7 @@ def operator_versions(client: Client) -> OperatorVersions | None:
     return operators_from_csvs(csvs)
 
 
-def rehearsal_component_versions(client: Client) -> dict[str, str]:
+def changed_rehearsal_component_versions(client: Client) -> dict[str, str]:
     """Return component -> version of a rehearsal cluster, of those that run another release than the one they name."""
     text = _read_optional_value(client, REHEARSAL, "data", "versions")
     return {str(name): str(version) for name, version in parse_json(text or "{}").items()}
@@ -157,7 +157,7 @@ def read_cluster_identity(client: Client, run: str = "") -> ClusterIdentity:
     """
     access = client.access
     identity = ClusterIdentity(api_host_without_usual_port(access), client.request("GET", "/version")["gitVersion"])
-    nodes = list_nodes_of_run(client, run)
+    nodes = list_nodes_without_other_runs(client, run)
     totals = allocatable_totals_of_nodes(nodes)
     identity.nodes, identity.cpus, identity.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
     identity.gpus, identity.gpu_products = totals["gpus"], totals["gpu_products"]
@@ -186,7 +186,7 @@ def api_host_without_usual_port(access: ApiServerAccess) -> str:
     return host if access.port in (443, 6443) else f"{host}:{access.port}"
 
 
-def list_nodes_of_run(client: Client, run: str = "") -> list[dict[str, Any]]:
+def list_nodes_without_other_runs(client: Client, run: str = "") -> list[dict[str, Any]]:
     """Return the nodes, without those with the label of another run than ``run``, if given. Raises ApiError."""
     try:
         nodes = client.list(client.kind("v1", "Node"))[0]
@@ -234,7 +234,7 @@ def _read_optional_value(client: Client, path: str, *keys: str) -> str | None:
     return value or None
 
 
-def check_kinds_exist(client: Client, names: Iterable[str]) -> dict[str, bool]:
+def existence_of_kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:
     """Return for each ``<apiVersion>/<Kind>`` whether the server has it. Raises InputError for an invalid name."""
     served: dict[str, bool] = {}
     for name in names:

@@ -52,7 +52,7 @@ class ClusterSnapshot:
         if self.operators is not None or self.components:
             by_olm = self.operators.versions if self.operators is not None else {}
             ran_parts["operators"] = {**by_olm, **self.components}
-        if held := gpu_usage_by_node(self.nodes or (), self.pods.get("") or ()):
+        if held := cumulative_gpu_use_by_node(self.nodes or (), self.pods.get("") or ()):
             ran_parts["gpus"] = held
         if self.pods:
             ran_parts["images"] = image_digests_by_tag(pod for pods in self.pods.values() for pod in pods)
@@ -65,9 +65,11 @@ def read_cluster_snapshot(client: Client, run: str, namespaces: Iterable[str] = 
     What may not be read is absent. Raises AccessError if the server cannot be reached.
     """
     seen = ClusterSnapshot()
-    seen.nodes = _read_unless_refused("nodes", seen.notes, lambda: cluster_identity.list_nodes_of_run(client, run))
+    seen.nodes = _read_unless_refused(
+        "nodes", seen.notes, lambda: cluster_identity.list_nodes_without_other_runs(client, run)
+    )
     seen.operators = _read_unless_refused("operators", seen.notes, lambda: operator_versions(client))
-    seen.components = cluster_identity.rehearsal_component_versions(client)
+    seen.components = cluster_identity.changed_rehearsal_component_versions(client)
     elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
     kind = client.kind("v1", "Pod")
     selector = f"{run_labels.RUN}={run}"
@@ -100,7 +102,7 @@ def _read_unless_refused(what: str, notes: list[str], read: Callable[[], Any]) -
         return None
 
 
-def gpu_usage_by_node(
+def cumulative_gpu_use_by_node(
     nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return node -> product and number of its GPUs, and how many pods have held how many of them, without other nodes.
@@ -141,11 +143,11 @@ def image_digests_by_tag(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             digest = _DIGEST.search(str(status.get("imageID") or ""))
             name = asked.get(status.get("name")) or status.get("image")
             if digest and name:
-                digests_by_name.setdefault(image_repository_and_tag(str(name)), set()).add(digest[0])
+                digests_by_name.setdefault(image_without_digest_or_credentials(str(name)), set()).add(digest[0])
     return {name: ", ".join(sorted(digests)) for name, digests in sorted(digests_by_name.items())}
 
 
-def image_repository_and_tag(reference: str) -> str:
+def image_without_digest_or_credentials(reference: str) -> str:
     """Return repository and tag of an image reference, without digest and without credentials of the registry."""
     name = reference.partition("@sha256:")[0]
     host, slash, rest = name.partition("/")

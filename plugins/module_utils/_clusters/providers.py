@@ -67,7 +67,7 @@ def first_usable_kubeconfig(
     return None
 
 
-def refuse_other_cluster(record: Mapping[str, Any], path: str, context: str = "") -> None:
+def raise_wrong_cluster_error(record: Mapping[str, Any], path: str, context: str = "") -> None:
     """Raise InputError: the kubeconfig of this session does not lead to the recorded cluster."""
     access = load_context_access(absolute_path(path), context)
     raise InputError(
@@ -90,12 +90,12 @@ class ExistingProvider(ClusterProvider):
 
     def check(self, target: ClusterTarget) -> None:
         """Check the kubeconfig and the expected host, and that the API server responds."""
-        access = check_existing_cluster(target, os.environ)
+        access = verified_existing_cluster_access(target, os.environ)
         check_api_server_reachable(access["kubeconfig"], access["context"], target.where)
 
     def initial_record(self, target: ClusterTarget, name: str, ownership: Mapping[str, Any]) -> dict[str, Any]:
         """Return how to reach the cluster."""
-        return {"provider": self.name, **check_existing_cluster(target, os.environ)}
+        return {"provider": self.name, **verified_existing_cluster_access(target, os.environ)}
 
     def replaced_access(
         self, record: Mapping[str, Any], settings: AccessSettings, warn: Callable[[str], None]
@@ -113,7 +113,7 @@ class ExistingProvider(ClusterProvider):
         paths = [*known, *os.environ.get("KUBECONFIG", "").split(os.pathsep)]
         access = first_usable_kubeconfig(record, paths, context)
         if access is None and asked and absolute_path(asked) != record["kubeconfig"]:
-            refuse_other_cluster(record, asked, context)
+            raise_wrong_cluster_error(record, asked, context)
         if access is None:
             warn(
                 f"the kubeconfig of the run's cluster {record.get('api_host', '')} no longer exists "
@@ -123,7 +123,7 @@ class ExistingProvider(ClusterProvider):
         return access
 
 
-def existing_cluster_kubeconfig(chosen: Mapping[str, str], environment: Mapping[str, str], where: str) -> str:
+def explicitly_named_kubeconfig(chosen: Mapping[str, str], environment: Mapping[str, str], where: str) -> str:
     """Return the absolute path of the kubeconfig that names an existing cluster.
 
     This is cluster_kubeconfig, else KUBECONFIG of the environment; never ~/.kube/config, which leads to the cluster
@@ -195,9 +195,9 @@ def check_api_server_reachable(kubeconfig: str, context: str, where: str) -> Non
         raise InputError(f"{where}: {error}") from error
 
 
-def check_existing_cluster(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:
+def verified_existing_cluster_access(target: ClusterTarget, environment: Mapping[str, str]) -> dict[str, str]:
     """Return kubeconfig, context and API host of an existing cluster, refused when it is not the expected one."""
-    path = existing_cluster_kubeconfig(target.chosen, environment, target.where)
+    path = explicitly_named_kubeconfig(target.chosen, environment, target.where)
     context = target.chosen.get("cluster_context", "")
     access = load_context_access(path, context)
     if target.chosen.get("cluster_expected_host"):

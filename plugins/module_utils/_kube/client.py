@@ -222,7 +222,7 @@ class Client:
             document = self.request("GET", base, accept=discovery.AGGREGATED)
             with expect_documented_form(f"GET {base} at {self.access.server}", document):
                 if document.get("kind") == "APIGroupDiscoveryList":
-                    kinds += discovery.kinds_in_group_discovery(document)
+                    kinds += discovery.kinds_in_preferred_versions(document)
                     continue
                 versions = document.get("versions") or [
                     group["preferredVersion"]["groupVersion"] for group in document.get("groups") or []

@@ -56,7 +56,7 @@ def kinds_in_resource_list(api_version: str, resources: Iterable[dict[str, Any]]
     ]
 
 
-def kinds_in_group_discovery(document: dict[str, Any]) -> list[ServedKind]:
+def kinds_in_preferred_versions(document: dict[str, Any]) -> list[ServedKind]:
     """Return the kinds of an APIGroupDiscoveryList, each in its group's preferred version that has it."""
     kinds: dict[tuple[str, str], ServedKind] = {}
     for group in document.get("items") or []:

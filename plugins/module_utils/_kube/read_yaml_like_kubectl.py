@@ -76,7 +76,7 @@ def describe_yaml_error(error: Exception) -> str:
     return f"line {mark.line + 1}: {problem or 'not YAML'}" if mark is not None else str(problem or error)
 
 
-def parse_plain_scalar(text: str) -> int | float | str:
+def parse_number_or_text(text: str) -> int | float | str:
     """Return the number that a plain scalar is, the text itself if it is none."""
     plain = text if text.startswith(".") else text.replace("_", "")
     sign, digits = (plain[:1], plain[1:]) if plain[:1] in ("+", "-") else ("", plain)
@@ -127,7 +127,7 @@ def _construct_number(loader: Any, node: Any) -> Any:
     text = loader.construct_scalar(node)
     if _INFINITE.fullmatch(text):
         raise _invalid(node, f"{text} is no number that JSON has; put it into quotes")
-    return parse_plain_scalar(text)
+    return parse_number_or_text(text)
 
 
 def _construct_truth(loader: Any, node: Any) -> Any:

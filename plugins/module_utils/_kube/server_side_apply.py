@@ -26,19 +26,19 @@ class ObjectDiff:
 
     def created(self, manifest: Mapping[str, Any]) -> None:
         """Record an object that is created from a manifest."""
-        self.after[format_object_title(manifest)] = object_without_secret_values(manifest, manifest, HIDDEN)
+        self.after[format_object_title(manifest)] = fields_without_secret_values(manifest, manifest, HIDDEN)
 
     def patched(self, manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
         """Record a merge patch of an object: the fields that it names."""
         name, fields = format_object_title(manifest), _fields_named_in_patch(manifest, patch)
         if name not in self.after:
-            self.before[name] = self.after[name] = object_without_secret_values(manifest, fields, HIDDEN)
+            self.before[name] = self.after[name] = fields_without_secret_values(manifest, fields, HIDDEN)
         elif name in self.before:
             self.before[name] = apply_json_merge_patch(
-                object_without_secret_values(manifest, fields, HIDDEN), self.before[name]
+                fields_without_secret_values(manifest, fields, HIDDEN), self.before[name]
             )
         self.after[name] = apply_json_merge_patch(
-            self.after[name], object_without_secret_values(manifest, patch, CHANGED)
+            self.after[name], fields_without_secret_values(manifest, patch, CHANGED)
         )
 
     def deleted(self, manifest: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ def _fields_named_in_patch(manifest: Mapping[str, Any], patch: Mapping[str, Any]
     }
 
 
-def object_without_secret_values(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+def fields_without_secret_values(item: Mapping[str, Any], fields: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return ``fields`` of an object, with ``text`` for each value of a Secret."""
     if item.get("kind") != "Secret":
         return dict(fields)

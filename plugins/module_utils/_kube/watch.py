@@ -82,7 +82,7 @@ class WatchConnection:
         self.stream.interrupt()
 
 
-def watch_events(watch: WatchConnection) -> Iterator[dict[str, Any]]:
+def events_of_watch_connection(watch: WatchConnection) -> Iterator[dict[str, Any]]:
     """Yield a watch's events as dictionaries ``{type, object}``, bookmarks included.
 
     Raises ApiError for an ERROR event (status 410: list again), Broken, AccessError for a line that is no event.
@@ -197,7 +197,7 @@ class WatchCache:
                 )
                 if self._closed.is_set():
                     watched.watch.close()
-                for event in watch_events(watched.watch):
+                for event in events_of_watch_connection(watched.watch):
                     self._take(watched, event)
             except (SeatrialError, OSError, ValueError) as error:
                 # 410: the resourceVersion was compacted. Anything else: the connection or the server failed.

@@ -76,7 +76,7 @@ NOT_SEARCHED = {
 }
 
 
-def host_part_of_condition(key: str) -> tuple[str, bool]:
+def host_part_and_sum_flag(key: str) -> tuple[str, bool]:
     """Return the kind of part of a checked condition, "" for the host itself, and whether it is a sum."""
     name = key.partition("__")[0]
     child, dot, _field = name.partition(".")
@@ -192,7 +192,7 @@ def availability_queries(conditions: Mapping[str, str], end: float, ahead: float
     conditions on parts, some servers sum up all parts of a host, others only those that meet the conditions, and some
     fail.
     """
-    sums = [key for key in conditions if host_part_of_condition(key)[1]]
+    sums = [key for key in conditions if host_part_and_sum_flag(key)[1]]
     chosen = [[key for key in conditions if key not in sums], *([key] for key in sums)]
     until = ("end", quads_records.format_server_local_time(end, ahead))
     return [

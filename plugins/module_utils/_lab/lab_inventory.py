@@ -276,7 +276,7 @@ def _is_host_matching_rule(rule: GroupRule, host: str, machine: Mapping[str, Any
     """
     if rule.hosts and not any(_is_host_matching_pattern(host, pattern) for pattern in rule.hosts):
         return False
-    kinds = {key: host_search.host_part_of_condition(key) for key, _wanted in rule.where}
+    kinds = {key: host_search.host_part_and_sum_flag(key) for key, _wanted in rule.where}
     for child in {child for child, _sum in kinds.values()}:
         conditions = [(key, wanted) for key, wanted in rule.where if kinds[key][0] == child]
         plain = [condition for condition in conditions if not kinds[condition[0]][1]]

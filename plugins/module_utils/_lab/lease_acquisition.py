@@ -219,7 +219,7 @@ class Acquisition:
             ) from error
 
 
-def adopt_active_assignment(
+def lease_from_active_assignment(
     client: QuadsClient,
     which: str,
     lease_id: str,

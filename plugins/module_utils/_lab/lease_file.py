@@ -128,7 +128,7 @@ class LeaseFile:
         self.known.update(values)
         if self.path and ({**self.known, "updated": ""} != {**before, "updated": ""} or not self.path.exists()):
             self.known["updated"] = quads_records.format_utc_timestamp(time.time())
-            files.validate_against_schema("lease/1", self.known)
+            files.validate_schema_if_enabled("lease/1", self.known)
             # The command must stay on one line to be copied.
             text = yaml.safe_dump(files.to_plain_types(self.known), sort_keys=False, width=10_000)
             files.replace_text(self.path, f"---\n# {_HEAD}\n{text}")

@@ -12,7 +12,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from . import quads_errors, quads_records
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector
-from .quads_records import CloudAssignment, HostSchedule, Lease, LeasePart, check_lease_id, earliest_active_schedule
+from .quads_records import (
+    CloudAssignment,
+    HostSchedule,
+    Lease,
+    LeasePart,
+    check_lease_id,
+    first_created_active_schedule,
+)
 
 
 def assignments_of_lease(
@@ -51,7 +58,7 @@ def hosts_lost_to_others(client: QuadsClient, hosts: Iterable[str], ours: Collec
     """Return those of the hosts that an earlier schedule of another tenant has. ``ours``: our assignments."""
     taken = []
     for host in sorted(set(hosts)):
-        row = earliest_active_schedule(client.current_schedules(host=host))
+        row = first_created_active_schedule(client.current_schedules(host=host))
         if row is None or row.assignment_id not in ours:
             taken.append(host)
     return taken

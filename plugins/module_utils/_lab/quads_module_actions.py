@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
 from . import host_search, lab_inventory, lease_lookup, lease_release, quads_errors, quads_options, quads_records
-from .lease_acquisition import Acquisition, LeaseAcquisitionResult, adopt_active_assignment
+from .lease_acquisition import Acquisition, LeaseAcquisitionResult, lease_from_active_assignment
 from .lease_file import LeaseFile
 from .quads_client import QuadsClient
 from .quads_options import LeaseSelector, LeaseSpec
@@ -250,7 +250,7 @@ def _lease_file(params: Mapping[str, Any], client: QuadsClient) -> LeaseFile:
 def _adopt_existing_lease(params: Mapping[str, Any], dry_run: bool, report: Report) -> dict[str, Any]:
     client = quads_options.client_from_params(params, report=report)
     file = _lease_file(params, client)
-    lease = adopt_active_assignment(
+    lease = lease_from_active_assignment(
         client,
         str(params["adopt"]),
         file.known["lease_id"],

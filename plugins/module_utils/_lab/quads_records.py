@@ -245,7 +245,7 @@ def checked_host_record(what: str, record: Any) -> dict[str, Any]:
     return dict(record)
 
 
-def earliest_active_schedule(rows: Iterable[HostSchedule]) -> HostSchedule | None:
+def first_created_active_schedule(rows: Iterable[HostSchedule]) -> HostSchedule | None:
     """Return the schedule that a host belongs to: of several current ones the first that was created.
 
     The server checks first and inserts later, so two tenants may both get a positive answer. All readers of the

@@ -118,7 +118,7 @@ class PointInputs:
         return key, shift_between_clocks(session["anchor"], clock.anchor)
 
 
-def read_pod_users(folder: Path, notes: list[str]) -> dict[str, Any]:
+def read_simulated_user_summary(folder: Path, notes: list[str]) -> dict[str, Any]:
     """Return users.json of the users in pods of the point in ``folder``; empty for other projects."""
     path = folder / "users" / "users.json"
     try:

@@ -308,7 +308,7 @@ def point_label(point: Point, project: str = "") -> str:
 Result = dict[str, Any]
 
 
-def for_each_point(
+def process_points_and_note_errors(
     run: Run, numbers: Iterable[str], written: tuple[str, ...], action: Callable[[Point, list[str]], Result]
 ) -> Result:
     """Call ``action`` for each point. An error becomes a warning, and the point's files ``written`` are deleted."""

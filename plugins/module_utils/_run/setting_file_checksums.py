@@ -47,7 +47,7 @@ def is_setting_of_a_test(name: str, project: str) -> bool:
     return name.startswith((f"{project}_", *_TEST_SETTINGS)) and not secret and not name.endswith(_OF_A_PLACE)
 
 
-def is_text_file_of_test(path: Path) -> bool:
+def is_small_text_file(path: Path) -> bool:
     """Return whether a file is text of a size that a test can have. A program that a setting names is no part of it."""
     try:
         if path.is_symlink() or path.stat().st_size > MOST_BYTES or os.access(path, os.X_OK):
@@ -71,7 +71,7 @@ def checksums_of_files(
     return {
         path: known.get(path) or files.sha256_of(path)
         for path in read
-        if path in known or is_text_file_of_test(Path(path))
+        if path in known or is_small_text_file(Path(path))
     }
 
 

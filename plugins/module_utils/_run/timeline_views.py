@@ -89,7 +89,7 @@ class WorkloadNodes:
         return [_BY_BITS[bits] for bits in self._seen]
 
 
-def node_kinds_of_workloads(table: TimelineTable) -> str | None:
+def node_kind_of_timeline(table: TimelineTable) -> str | None:
     """Return the kind of nodes on which the workloads of a table ran, None if it is unknown."""
     kinds = set(table.nodes) - {None}
     return MIXED if len(kinds) > 1 else kinds.pop() if kinds else None
@@ -101,7 +101,7 @@ def split_real_simulated(table: TimelineTable) -> tuple[TimelineTable, TimelineT
     A workload with pods on both kinds of nodes is among the others. One of which no pod was bound counts as real,
     unless its template ran on simulated nodes only: a figure must not look better for what never ran.
     """
-    if node_kinds_of_workloads(table) != MIXED:
+    if node_kind_of_timeline(table) != MIXED:
         return None
     of_template: dict[str, set[str | None]] = defaultdict(set)
     for template, kind in zip(table.template, table.nodes, strict=True):

@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 
 from . import node_count_for_users
-from .node_count_for_users import NodeSize, UserDemand, nodes_needed_for_users
+from .node_count_for_users import NodeSize, UserDemand, node_count_and_deciding_limit
 
 VERSION = "machine.openshift.io/v1beta1"
 NAMESPACE = "openshift-machine-api"
@@ -98,7 +98,7 @@ def parse_taint(text: str) -> dict[str, str] | None:
     return {**taint, "value": match["value"]} if match["value"] else taint
 
 
-def cloud_provider_of_set(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
+def cloud_provider_and_spec(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
     """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
     value = machine_set["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
     kind = str(value.get("kind", ""))
@@ -114,7 +114,7 @@ def cloud_provider_of_set(machine_set: Mapping[str, Any]) -> tuple[MachineProvid
 def instance_type(machine_set: Mapping[str, Any]) -> str:
     """Return a set's instance type; empty if it is unknown."""
     try:
-        provider, value = cloud_provider_of_set(machine_set)
+        provider, value = cloud_provider_and_spec(machine_set)
     except InputError:
         return ""
     return str(value.get(provider.instance_type, ""))
@@ -149,7 +149,7 @@ def size_machine_set_for_users(
     existing = _find_matching_set(sets, spec)
     kind = spec.instance_type or (instance_type(existing) if existing is not None else "")
     node = spec.node or node_count_for_users.size_of_machine_type(kind, types)
-    sizing = nodes_needed_for_users(spec.users, spec.user, node)
+    sizing = node_count_and_deciding_limit(spec.users, spec.user, node)
     return replace(spec, replicas=sizing["nodes"]), {**sizing, "instance_type": kind}
 
 
@@ -206,7 +206,7 @@ def derive_machine_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[st
     body["selector"] = {"matchLabels": {**(body.get("selector", {}).get("matchLabels") or {}), SET: name}}
     labels[SET] = name
     inner = body["template"]["spec"]
-    provider, _value = cloud_provider_of_set(base)
+    provider, _value = cloud_provider_and_spec(base)
     value = inner["providerSpec"]["value"]
     value[provider.instance_type] = spec.instance_type
     if spec.spot:

@@ -61,7 +61,7 @@ def read_size_or_demand(of: type[Fields], name: str, values_by_field: Mapping[st
         raise InputError(f"{name}: {error}") from error
 
 
-def nodes_needed_for_users(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
+def node_count_and_deciding_limit(users: int, user: UserDemand, node: NodeSize) -> dict[str, Any]:
     """Return the number of nodes, the number that each limit alone requires, and the deciding limit.
 
     A user is not split over nodes, so floor(room / need) users fit on a node for each limit. ``nodes_if_split`` is the

@@ -74,7 +74,7 @@ class SeatrialAction(ActionBase):
         raise NotImplementedError
 
 
-def configured_remote_tmp(action: ActionBase) -> tuple[str, str]:
+def remote_tmp_and_why_unusable(action: ActionBase) -> tuple[str, str]:
     """Return the folder for the modules of this action, and why it can't be used.
 
     The reason is empty if it can be used; both are empty for another machine or user, which are not checked.
@@ -90,7 +90,7 @@ def replacement_remote_tmp(action: ActionBase, extra: Mapping[str, Any]) -> str 
 
     extra: variables of ``-e``. Raises InputError if the folder is one of them.
     """
-    asked, why = configured_remote_tmp(action)
+    asked, why = remote_tmp_and_why_unusable(action)
     if why and "ansible_remote_tmp" in extra:
         raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
     if why:

@@ -84,7 +84,7 @@ class InPlaceAction(ActionBase):
 
     def _replace_unusable_temp_folder(self, task_vars: dict[str, Any]) -> None:
         """Let modules on this machine use Ansible's own temporary folder if they can't use the configured one."""
-        if "ansible_remote_tmp" not in task_vars and action_base.configured_remote_tmp(self)[1]:
+        if "ansible_remote_tmp" not in task_vars and action_base.remote_tmp_and_why_unusable(self)[1]:
             self._connection._shell.set_option("remote_tmp", constants.DEFAULT_LOCAL_TMP)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class InPlaceAction(ActionBase):
         if namespace == "perfscale.seatrial" and self._is_local(task_vars):
             with contextlib.suppress(ImportError, TypeError):  # an unknown version of Ansible
                 path = f"{module_process.MODULES}.{name}"
-                nothing = ansible_core.module_without_data(f"#!{sys.executable}", path)
+                nothing = ansible_core.forked_module_configuration(f"#!{sys.executable}", path)
                 self._forked = name, ansible_core.encode_module_arguments(module_args)
                 return nothing
         return super()._configure_module(module_name, module_args, task_vars)

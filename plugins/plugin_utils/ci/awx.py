@@ -64,7 +64,7 @@ def project_survey_spec(
 
 def presets_by_name(role: ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
     """Return the presets that the project can use, by name. loader: Ansible's."""
-    known = {**presets_from_variables.presets_of_collections(role, variables, loader), **variables}
+    known = {**presets_from_variables.presets_missing_from_variables(role, variables, loader), **variables}
     return dict(presets_from_variables.usable_presets(known, role.project))
 
 
@@ -131,7 +131,9 @@ def _format_default_value(value: Any) -> str:
 _CONVERTED = ("int", "float", "bool", "dict")
 
 
-def restore_text_answers(extra: MutableMapping[str, Any], options: Iterable[str], catalogue: Catalogue) -> None:
+def restore_original_answer_texts(
+    extra: MutableMapping[str, Any], options: Iterable[str], catalogue: Catalogue
+) -> None:
     """Give the answers of a survey in ``extra`` the texts that were answered, and remove those that are empty.
 
     AWX writes a text as ``!unsafe '007'``, which Ansible loads as the number 7, 'yes' as true, and '' as null. An empty

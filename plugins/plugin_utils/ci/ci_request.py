@@ -82,7 +82,9 @@ def projects_with_playbook(playbooks: Path) -> list[str]:
     """Return the projects that have a playbook."""
     paths = sorted(playbooks.glob("*.yml"))
     return [
-        path.stem for path in paths if project_role.variables_passed_by_playbook(path).get("run_project") == path.stem
+        path.stem
+        for path in paths
+        if project_role.variables_passed_to_phases_playbook(path).get("run_project") == path.stem
     ]
 
 

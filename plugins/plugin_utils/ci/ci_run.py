@@ -68,7 +68,7 @@ def check_playbook_has_verdict(playbook: str) -> None:
         )
 
 
-def check_junit_file(target: Path) -> None:
+def prepare_junit_file(target: Path) -> None:
     """Create the folder of the JUnit file. Raises InputError if the file could not be written at the end."""
     if target.is_dir():
         raise InputError(f"--junit {target} is a folder: name a file")
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str]) -> int:
     target = _junit_path_from_arguments(arguments)
     writable = False
     try:
-        check_junit_file(target)
+        prepare_junit_file(target)
         writable = True
         namespace = parse_command_line(arguments)
         check_playbook_has_verdict(namespace.playbook)

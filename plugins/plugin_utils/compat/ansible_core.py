@@ -97,7 +97,7 @@ def module_of_task(task: Any) -> str:
     return str(found.resolved_fqcn or task.action)
 
 
-def module_without_data(shebang: str, path: str) -> Any:
+def forked_module_configuration(shebang: str, path: str) -> Any:
     """Return what ``_configure_module`` of an action returns of a module that needs no data: it runs in a fork.
 
     Raises ImportError, TypeError if Ansible's internals are unknown.

@@ -81,7 +81,7 @@ def close_session(
     def edit(record: dict[str, Any]) -> None:
         run_record.end_running_phases(record["phases"], "passed")
         record["clusters"] = clusters
-        if released_nothing(record, lease):
+        if had_nothing_to_release(record, lease):
             record["phases"]["release"]["status"] = "skipped"
         record["held"] = held_resources.resources_held(directory, record["started"])
         record["split"] = split
@@ -133,7 +133,7 @@ def results_for_later_jobs(directory: Path, closed: ClosedSession) -> dict[str, 
     }
 
 
-def released_nothing(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
+def had_nothing_to_release(record: Mapping[str, Any], lease: Mapping[str, Any]) -> bool:
     """Return whether a release that passed had nothing to release: no lease, and each cluster is kept."""
     kept = all(cluster.get("kept") and cluster["state"] != "released" for cluster in record["clusters"].values())
     return record["phases"].get("release", {}).get("status") == "passed" and not lease and kept

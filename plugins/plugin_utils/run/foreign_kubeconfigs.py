@@ -51,7 +51,7 @@ CLUSTER_NAMES = ("cluster_name", "rehearsal_name")
 CHOOSE_HOLDINGS = ("cluster_release_named", "cluster_metadata_store", "quads_lease_api_url")
 
 
-def is_own_directory(directory: Path) -> bool:
+def is_own_uncopied_directory(directory: Path) -> bool:
     """Return whether a run directory is where this user opened the run: not copied, moved, or received."""
     record = read_document_if_exists(directory / "run.yml") or {}
     return is_where_run_was_opened(record, directory) and directory.stat().st_uid == os.getuid()
@@ -64,7 +64,7 @@ def refuse_foreign_kubeconfigs(
 
     effective: the settings of the run. chosen: the phases of this session.
     """
-    if is_own_directory(directory):
+    if is_own_uncopied_directory(directory):
         return
     _refuse_reap(directory, chosen)
     trees = [effective.settings, *(point.settings for point in effective.points)]
@@ -86,7 +86,7 @@ def refuse_foreign_kubeconfigs_of_call(
 
     values: the contents of the files that are loaded as variables. role, entry: what is called.
     """
-    if not is_own_directory(step.parent):
+    if not is_own_uncopied_directory(step.parent):
         _refuse_reap(step.parent, [entry])
         loaded = [(step.name, tree) for tree in values]
         refuse_foreign_holdings(step.parent, context.extra, loaded, role)
@@ -94,7 +94,7 @@ def refuse_foreign_kubeconfigs_of_call(
         _refuse(step.parent, context, sources)
 
 
-def access_of_session(
+def create_trusted_access_lookup(
     run_dir: str, variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> Callable[[str], AccessSettings]:
     """Return a function that returns the kubeconfig settings of the current session for a host.
@@ -102,9 +102,9 @@ def access_of_session(
     variables: those of a task, which have the settings of the run, too: those of a run directory that is not ours are
     left out. extra: those of ``-e``.
     """
-    own = is_own_directory(Path(run_dir))
+    own = is_own_uncopied_directory(Path(run_dir))
     known = variables if own else {"hostvars": variables.get("hostvars"), **extra}
-    return cluster_settings.kubeconfig_settings_of_session(known, extra, template)
+    return cluster_settings.create_kubeconfig_settings_lookup(known, extra, template)
 
 
 def _refuse_reap(directory: Path, chosen: Iterable[str]) -> None:

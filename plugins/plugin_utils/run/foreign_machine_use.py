@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import Catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
-from .foreign_kubeconfigs import is_own_directory
+from .foreign_kubeconfigs import is_own_uncopied_directory
 
 #: What names a file to write, which need not exist; a relative path is one in the run directory.
 WRITTEN = frozenset({"export_junit", "export_textfile", "doctor_rbac_file", "results_compare_dir", "storage_files_to"})
@@ -51,7 +51,7 @@ def refuse_foreign_machine_use(
     trees: what the directory sets: setting, dotted key or word -> value. chosen: the phases of this session; None for a
     role call, which may use everything. also_trusted: further settings that are not a stranger's.
     """
-    if is_own_directory(directory):
+    if is_own_uncopied_directory(directory):
         return
     if chosen is None or set(chosen) - {"settings"}:
         _refuse_links(directory)
@@ -62,9 +62,14 @@ def refuse_foreign_machine_use(
         if is_used and (setting, path) not in trusted and not _is_inside(path, directory):
             raise InputError(f"{directory}: {setting} names {path} of this machine, {_AGAIN} {setting} again by -e")
     if chosen is None or not _TAKING.isdisjoint(chosen):
-        named = (settings_naming_programs.real_node_settings(values) for values in (context.variables, context.extra))
+        named = (
+            settings_naming_programs.settings_starting_real_node(values)
+            for values in (context.variables, context.extra)
+        )
         if not any(map(any, named)):
-            for setting in (name for tree in trees for name in settings_naming_programs.real_node_settings(tree)):
+            for setting in (
+                name for tree in trees for name in settings_naming_programs.settings_starting_real_node(tree)
+            ):
                 raise InputError(
                     f"{directory}: {setting} starts a real node, on which this machine runs the commands of the run, "
                     f"{_AGAIN} rehearsal_nodes_real=1"

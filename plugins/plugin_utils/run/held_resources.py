@@ -117,6 +117,6 @@ def commands_by_run_directory(artifacts: Path, argv: list[str], cli: Mapping[str
         playbook = role.root / "playbooks" / f"{role.project}.yml"
         if playbook.is_file():
             command_line = CommandLine(argv, {**cli, "args": [str(playbook)]}, [], variable_files)
-            tags = ["cleanup", "release"] if project_role.variables_passed_by_playbook(playbook) else ["release"]
+            tags = ["cleanup", "release"] if project_role.variables_passed_to_phases_playbook(playbook) else ["release"]
             commands[str(path.parent)] = command_line.give_back(path.parent, role.project, tags)
     return commands

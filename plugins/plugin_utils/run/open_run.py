@@ -85,7 +85,7 @@ class SettingsSession(SessionInputs):
         profiles = self.templar.template(variables.get("cluster_profiles") or {})
         matching = presets_from_variables.matching_profiles(profiles, cluster)
         if not matching:
-            for line in presets_from_variables.describe_unmatched_profiles(profiles, cluster):
+            for line in presets_from_variables.describe_cluster_without_profile(profiles, cluster):
                 self.say(line)
             return self._result(directory, self.context.effective(request), request)
         layers = [SettingsLayer("profile", key, {"presets": presets}) for key, presets in matching.items()]
@@ -163,7 +163,7 @@ class SettingsSession(SessionInputs):
             record = run_record.new_record(
                 run_id, self.context.role, presets, [point.name for point in effective.points], command
             )
-            record["roles"] = roles_read_by_project.roles_read(self.context.role, self.context.catalogue)
+            record["roles"] = roles_read_by_project.roles_read_and_others(self.context.role, self.context.catalogue)
             record.update(recorded_path_and_inode(directory, parent / name))
             record["give_back"] = command.give_back(parent / name, project, self._tags_giving_back(), repeated)
             record["sessions"].append(self.new_session(record, record["started"], command, chosen))
@@ -251,9 +251,9 @@ class SettingsSession(SessionInputs):
 
         The first session knew inventories and files of secrets, but the command of a foreign directory is a stranger's.
         """
-        if foreign_kubeconfigs.is_own_directory(directory):
+        if foreign_kubeconfigs.is_own_uncopied_directory(directory):
             return str(record["give_back"])
-        repeated = {**repeated, **servers_of_foreign_runs.values_named(self.context.extra)}
+        repeated = {**repeated, **servers_of_foreign_runs.extra_vars_naming_external_resources(self.context.extra)}
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
@@ -311,7 +311,7 @@ class SettingsSession(SessionInputs):
             "points": [point.name for point in effective.points],
             "repeat": effective.repeat,
             "bisect": effective.bisect,
-            "most_points": schedule_keywords.most_rounds(directory, effective),
+            "most_points": schedule_keywords.most_point_loop_rounds(directory, effective),
             "presets": list(request.presets),
             "late": list(effective.late),
             "pre_cleanup": effective.pre_cleanup,

@@ -82,7 +82,7 @@ def _session_schedule_state(run_dir: Path, session: str, stop_on_error: bool) ->
     return ScheduleState(read_attempts(run_dir), attempts_decided_in_session(run_dir, session), stop_on_error)
 
 
-def decide_next_attempt(
+def decide_and_create_next_attempt(
     run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS
 ) -> PlannedPoint | ScheduleFinished:
     """Decide which attempt is measured next, create its folder if it is a new one, and record the decision."""
@@ -100,7 +100,7 @@ def next_attempt_module_result(
     run_dir: Path, stop_on_error: bool, words: ScheduleKeywords = NO_KEYWORDS
 ) -> dict[str, Any]:
     """Return the decision as the result of module record_run_state."""
-    decision = decide_next_attempt(run_dir, stop_on_error, words)
+    decision = decide_and_create_next_attempt(run_dir, stop_on_error, words)
     if isinstance(decision, ScheduleFinished):
         return {
             "finished": True,
@@ -125,7 +125,7 @@ def record_attempt_begin(run_dir: Path, name: str) -> tuple[bool, dict[str, Any]
     if record["status"] == "running" and (folder / LEDGER).exists():
         record["resumed"] = True
     record.update(status="running", started=format_utc_timestamp(), ended=None, exit_code=None, error=None, cause=None)
-    scales, record["nodes"] = point_loads.nodes_of_point(run_dir, folder)
+    scales, record["nodes"] = point_loads.node_scaling_before_point(run_dir, folder)
     files.write_yaml(folder / "point.yml", record, "point/2")
     return scales, record
 
@@ -299,13 +299,13 @@ def next_attempt_deciders(
 
         return [
             bisection.make_next_value_chooser(
-                bisected, lambda name: read_attempt_figure(run_dir, name, bisected.kpi), spent, note
+                bisected, lambda name: read_attempt_figure_and_bound(run_dir, name, bisected.kpi), spent, note
             )
         ]
     return [repeat_until_decided.create_attempt_chooser(repeated, kpis, spent)] if repeated else []
 
 
-def read_attempt_figure(run_dir: Path, name: str, kpi: str) -> tuple[float | None, float | None]:
+def read_attempt_figure_and_bound(run_dir: Path, name: str, kpi: str) -> tuple[float | None, float | None]:
     """Return a figure of an attempt, and the bound if only that is known; None for what was not measured.
 
     name: of the attempt's folder.

@@ -25,7 +25,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     setting_templates,
     settings_naming_programs,
 )
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import roles_read
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import (
+    roles_read_and_others,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import (
     RESERVED,
     Catalogue,
@@ -81,11 +83,11 @@ class _RerunRules:
             return "not read by this project"
         if known.secret or MASK in json.dumps(value):
             return "a secret: give it again"
-        if next(setting_addresses.address_texts({name: value}), None):
+        if next(setting_addresses.addresses_receiving_secrets({name: value}), None):
             return "names a server to which secrets of yours would be sent: give it again"
         named = {name: value}
         if any(settings_naming_programs.programs_named_by_values(named)) or any(
-            settings_naming_programs.real_node_settings(named)
+            settings_naming_programs.settings_starting_real_node(named)
         ):
             return "says what this machine builds or starts: give it again"
         if known.is_path and value and not _only_copies(value, self.copies):
@@ -120,7 +122,7 @@ def write_rerun_file(top: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     role = project_role.find_role(str(manifest["role"]))
     catalogue = load_catalogue(project_role.ROOT, role)
     copies = {str(entry["path"]): str(top / str(entry["file"])) for entry in manifest["user_files"]}
-    rules = _RerunRules(catalogue, frozenset(roles_read(role, catalogue)["read"]), copies, top)
+    rules = _RerunRules(catalogue, frozenset(roles_read_and_others(role, catalogue)["read"]), copies, top)
     plain: dict[str, Any] = {}
     dotted: dict[str, Any] = {}
     left_out: dict[str, str] = {}

@@ -73,7 +73,7 @@ def new_record(
         "give_back": "",
         "git": git_revision_and_changes(role.root),
         "versions": software_versions(role),
-        "environment": machine_properties(),
+        "environment": anonymous_machine_properties(),
         "phases": {},
         "clusters": {},
         "points": points,
@@ -115,7 +115,7 @@ def end_phase(
         if name is None:
             end_running_phases(phases, status, error, cause)
         elif phases.get(name, {}).get("status") == "running":
-            end_phase_of_name(phases[name], status, error, cause)
+            mark_phase_ended(phases[name], status, error, cause)
 
     return update_record(run_dir, edit)
 
@@ -126,11 +126,11 @@ def end_running_phases(
     """End every running phase with ``status``; return their names."""
     names = [name for name, phase in phases.items() if phase["status"] == "running"]
     for name in names:
-        end_phase_of_name(phases[name], status, error, cause)
+        mark_phase_ended(phases[name], status, error, cause)
     return names
 
 
-def end_phase_of_name(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
+def mark_phase_ended(phase: dict[str, Any], status: str, error: str | None = None, cause: str | None = None) -> None:
     """End one phase now. cause: class of the error."""
     phase.update(status=status, ended=format_utc_timestamp(), error=error, **({"cause": cause} if cause else {}))
     phase["seconds"] = round(_timestamp_from_iso(phase["ended"]) - _timestamp_from_iso(phase["started"]), 3)
@@ -275,7 +275,7 @@ def started_of_process(pid: int) -> float:
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return time.time()
-    return time.time() - uptime + processes.start_time_of_process(pid)
+    return time.time() - uptime + processes.process_start_since_boot(pid)
 
 
 def find_running_session(run_dir: Path) -> dict[str, Any] | None:
@@ -377,7 +377,7 @@ def _collection_version(root: Path) -> str:
     return str(files.read_json(manifest)["collection_info"]["version"]) if manifest.exists() else "unknown"
 
 
-def machine_properties() -> dict[str, Any]:
+def anonymous_machine_properties() -> dict[str, Any]:
     """Return properties of the machine, without names of hosts or users, which must not appear in a report."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

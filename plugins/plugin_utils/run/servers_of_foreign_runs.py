@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
-from .foreign_kubeconfigs import extra_vars_naming_holdings, is_own_directory
+from .foreign_kubeconfigs import extra_vars_naming_holdings, is_own_uncopied_directory
 
 
 def refuse_foreign_addresses(
@@ -35,7 +35,7 @@ def refuse_foreign_addresses(
         chosen: The phases of this session.
         secrets: Secret setting -> its value in this session.
     """
-    if directory is None or is_own_directory(directory) or set(chosen) <= {"settings"}:
+    if directory is None or is_own_uncopied_directory(directory) or set(chosen) <= {"settings"}:
         return
     trees = [effective.settings, *(point.settings for point in effective.points)]
     _refuse(directory, context, trees, {name for name, value in secrets.items() if value}, chosen)
@@ -46,7 +46,7 @@ def refuse_foreign_addresses_of_call(step: Path, context: SettingsContext, value
 
     values: the contents of the files that are loaded as variables.
     """
-    if is_own_directory(step.parent):
+    if is_own_uncopied_directory(step.parent):
         return
     trees = [*values]
     variables = {name: value for tree in [*trees, context.variables] for name, value in tree.items()}
@@ -54,7 +54,7 @@ def refuse_foreign_addresses_of_call(step: Path, context: SettingsContext, value
     _refuse(step.parent, context, trees, {name for name in names if _is_set(name, variables)}, None)
 
 
-def values_named(extra: Mapping[str, Any]) -> dict[str, Any]:
+def extra_vars_naming_external_resources(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``-e`` names of clusters, leases and servers: a later session on a received run needs it again."""
     servers = {name: extra[name] for name in setting_addresses.RECEIVERS if extra.get(name)}
     return {**extra_vars_naming_holdings(extra), **servers}
@@ -77,7 +77,7 @@ def _refuse(
 ) -> None:
     known = setting_addresses.known_addresses(context.trusted_values())
     for tree in trees:
-        for setting, text in setting_addresses.address_texts(tree):
+        for setting, text in setting_addresses.addresses_receiving_secrets(tree):
             receiver = setting_addresses.RECEIVERS[setting]
             if phases is not None and receiver.phases and not set(receiver.phases) & set(phases):
                 continue

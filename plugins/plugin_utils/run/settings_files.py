@@ -139,8 +139,8 @@ def write_all_settings_files(
     document = request.document()
     for layer in document["layers"]:
         layer["values"] = secrets_inside_settings.mask_settings(layer["values"])
-    files.validate_against_schema("request/1", document)
-    files.validate_against_schema("settings/1", effective.settings)
+    files.validate_schema_if_enabled("request/1", document)
+    files.validate_schema_if_enabled("settings/1", effective.settings)
     files.replace_text(directory / "request.yml", "---\n" + setting_templates.dump_yaml_with_unsafe(document))
     write_settings_file(directory / "settings.yml", effective.settings, hidden)
     sources = provenance(effective, request, given_secrets)

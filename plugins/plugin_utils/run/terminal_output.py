@@ -110,7 +110,7 @@ class LogOnly:
 MOST = 20
 
 
-def task_result_as_text(result: Mapping[str, Any]) -> list[str]:
+def output_of_debug_task(result: Mapping[str, Any]) -> list[str]:
     """Return the output of a debug task: the lines of its message, or the variable with its value."""
     if "msg" in result:
         message = result["msg"]

@@ -35,7 +35,7 @@ BEFORE = ("settings", "lease", "cluster")
 Document = Mapping[str, Any]
 
 
-def phases_with_a_cluster(phases: Sequence[str], variables: Mapping[str, Any]) -> list[str]:
+def selected_phases_with_cluster(phases: Sequence[str], variables: Mapping[str, Any]) -> list[str]:
     """Return those of ``phases`` that --tags and --skip-tags leave, without those before there is a cluster."""
     tags = (list(variables.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags"))
     return [
@@ -135,7 +135,7 @@ def requirements_to_check(
         return {
             **plan,
             "arrival": read_workload_files.arrival_with_trace(
-                plan.get("arrival"), read_workload_files.find_also_in_cwd(find)
+                plan.get("arrival"), read_workload_files.with_working_directory_fallback(find)
             ),
         }
 

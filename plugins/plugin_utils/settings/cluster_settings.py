@@ -68,7 +68,7 @@ def cluster_settings_of_play(
     return settings
 
 
-def kubeconfig_settings_of_session(
+def create_kubeconfig_settings_lookup(
     variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> Callable[[str], AccessSettings]:
     """Return a function that returns the kubeconfig settings of the current session for a host.
@@ -94,7 +94,7 @@ def refuse_missing_inventories(sources: Iterable[Any]) -> None:
             raise InputError(f"-i {source}: there is no such inventory{suggest_nearest_file(Path(source))}")
 
 
-def inventory_values(run_dir: str) -> dict[str, Any]:
+def inventory_values_in_request(run_dir: str) -> dict[str, Any]:
     """Return the raw values that the inventory gives to localhost too, from the run's request."""
     path = Path(run_dir) / "request.yml"
     layers = files.read_yaml(path)["layers"] if path.exists() else []
@@ -150,17 +150,17 @@ def refuse_other_clusters(run_dir: Path, targets: Sequence[ClusterTarget], named
             )
 
 
-def cluster_lifetime_seconds(target: ClusterTarget) -> float:
+def lifetime_seconds_of_new_cluster(target: ClusterTarget) -> float:
     """Return the lifetime of a cluster that is created now, in seconds; 0 means unlimited. Raises InputError."""
     return parse_duration(target.chosen.get("cluster_lifetime", "12h"), "cluster_lifetime")
 
 
-def records_before_acquisition(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
+def initial_cluster_records(targets: Sequence[ClusterTarget], run_id: str) -> list[dict[str, Any]]:
     """Return the record of each target before it is acquired. Raises InputError for one that can't be acquired."""
     now = time.time()
     records = []
     for target, name in zip(targets, clusters_of_run.assign_cluster_names(targets, run_id), strict=True):
-        seconds = cluster_lifetime_seconds(target)
+        seconds = lifetime_seconds_of_new_cluster(target)
         ownership = {
             "owner": str(target.chosen.get("cluster_owner") or run_id),
             "purpose": str(target.chosen.get("cluster_purpose", "")),
@@ -231,7 +231,7 @@ def check_component_programs(
     prefix = "rehearsal_"
     values = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     if isinstance(values.get("components"), list):
-        values["components"] = workload_kinds.components_with_kind_folders(
+        values["components"] = workload_kinds.replace_kinds_with_component_folders(
             [*values["components"], *of_kinds], folder, places
         )
     options = RehearsalOptions.of({**values, "name": "", "components_dir": str(folder)})

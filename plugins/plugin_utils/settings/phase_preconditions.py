@@ -317,7 +317,7 @@ class PreflightInput:
             targets = self._targets()
             cluster_names = clusters_of_run.assign_cluster_names(targets, "")
             for target, name in zip(targets, cluster_names, strict=True):
-                cluster_settings.cluster_lifetime_seconds(target)
+                cluster_settings.lifetime_seconds_of_new_cluster(target)
                 if "cluster_kubeconfig" not in self.found.late:
                     provider_by_name(target.provider).check(target)
                 if provider_by_name(target.provider).simulated:

@@ -114,7 +114,7 @@ def _workload_durations(role: Path, points: Sequence[MatrixPoint], render: Rende
     estimates: dict[str, duration_and_capacity_estimate.LoadEstimate] = {}
     texts: dict[str, str] = {}
     for point, plan in _loads_of_points(role, points, render):
-        nodes = simulated_nodes_of_points(point.settings, plan.selector, role)
+        nodes = simulated_nodes_added_by_run(point.settings, plan.selector, role)
         why = _why_capacity_missing(plan, nodes)
         gpus = (
             plan.gpus * plan.workloads if nodes is None else duration_and_capacity_estimate.count_node_gpus(plan, nodes)
@@ -151,7 +151,7 @@ def first_point_that_cannot_run(role: Path, points: Sequence[MatrixPoint], rende
     role: folder of the project's role. Raises InputError for an invalid load.
     """
     for point, plan in _loads_of_points(role, points, render):
-        if why := _why_capacity_missing(plan, simulated_nodes_of_points(point.settings, plan.selector, role)):
+        if why := _why_capacity_missing(plan, simulated_nodes_added_by_run(point.settings, plan.selector, role)):
             return f"{role.name}, point {point.name}: {why}"
     return ""
 
@@ -196,7 +196,7 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render, 
     return ""
 
 
-def simulated_nodes_of_points(
+def simulated_nodes_added_by_run(
     settings: Mapping[str, Any], selector: Mapping[str, str], role: Path
 ) -> list[duration_and_capacity_estimate.Node] | None:
     """Return the nodes that the run adds to a simulated cluster; None if only the cluster can tell.
@@ -247,7 +247,7 @@ def components_of_kinds(role: Path, trees: Sequence[Mapping[str, Any]], render: 
 def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
     """Return whether a real node is among these components of a rehearsal cluster, or those that they require."""
     places = [role / "files" / "kinds"]
-    names = workload_kinds.components_with_kind_folders(components, project_role.COMPONENTS, places)
+    names = workload_kinds.replace_kinds_with_component_folders(components, project_role.COMPONENTS, places)
     return component_spec.REAL_NODE_COMPONENT in rehearsal_options.names_with_required(project_role.COMPONENTS, names)
 
 
@@ -348,7 +348,7 @@ NODE_SETTINGS = (
 )
 
 
-def nodes_of_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
+def node_scaling_before_point(run_dir: Path, folder: Path) -> tuple[bool, dict[str, Any]]:
     """Return whether the nodes must be scaled before a point, and its settings that differ from those of the run.
 
     A point with the nodes of the run must be scaled too if a point before it was. folder: that of the point.

@@ -53,7 +53,7 @@ def project_of_presets_variable(variable: str) -> str:
     return match["project"] if match else ""
 
 
-def presets_of_project(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
+def common_and_project_presets(variables: Mapping[str, Any], project: str) -> list[PresetDefinition]:
     """Return the presets that a project can use: common ones, then its own. A later one of the same name is used.
 
     Raises SettingsError for a variable that is not a dictionary of presets, and for a name that can't be used.
@@ -76,7 +76,9 @@ def _presets_in_project_variables(variables: Mapping[str, Any], project: str) ->
             yield PresetDefinition(str(name), variable, values or {}, ansible_core.origin_of_value(name))
 
 
-def presets_of_collections(role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any) -> dict[str, Any]:
+def presets_missing_from_variables(
+    role: project_role.ProjectRole, variables: Mapping[str, Any], loader: Any
+) -> dict[str, Any]:
     """Return the presets of the role's collection, and the common ones of ours, that no variable defines yet.
 
     Ansible reads only the group_vars beside the playbook that was started, which may be one of another collection.
@@ -94,15 +96,15 @@ def presets_of_collections(role: project_role.ProjectRole, variables: Mapping[st
 
 
 def usable_presets(variables: Mapping[str, Any], project: str) -> dict[str, Values]:
-    """Return the presets that a project can use: name -> settings. Raises SettingsError as presets_of_project()."""
-    return _values_by_name(presets_of_project(variables, project))
+    """Return the presets that a project can use: name -> settings. Raises as common_and_project_presets()."""
+    return _values_by_name(common_and_project_presets(variables, project))
 
 
 def _values_by_name(definitions: Iterable[PresetDefinition]) -> dict[str, Values]:
     return {definition.name: definition.values for definition in definitions}
 
 
-def replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
+def describe_replaced_presets(definitions: Sequence[PresetDefinition], names: Sequence[str]) -> list[str]:
     """Return a sentence for each of these presets, and each that they extend, that replaces another one."""
     notes = []
     for name in settings_layers.presets_with_extended(_values_by_name(definitions), names):
@@ -123,7 +125,7 @@ def _format_definition_source(definition: PresetDefinition) -> str:
     )
 
 
-def preset_listing(variables: Mapping[str, Any], project: str) -> list[str]:
+def preset_listing_of_all_projects(variables: Mapping[str, Any], project: str) -> list[str]:
     """Return a line for each preset of each project, those that this project can use first."""
     lines: list[str] = []
     for owner in dict.fromkeys([project, COMMON, *_projects_with_presets(variables)]):
@@ -189,7 +191,7 @@ def matching_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -
     return {key: parse_preset_names(value) for key, value in profiles.items() if key in names}
 
 
-def describe_unmatched_profiles(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
+def describe_cluster_without_profile(profiles: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
     """Return what to say of a cluster that no profile matches: the names that a profile of it could have."""
     if not profiles:
         return []

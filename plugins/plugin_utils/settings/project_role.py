@@ -85,7 +85,7 @@ def additional_entry_points(role: ProjectRole, entry_points: Sequence[str] | Non
     Raises InputError for a name that is none of ALSO, and for an entry point that the role does not have.
     """
     named = (
-        variables_passed_by_playbook(role.root / "playbooks" / f"{role.project}.yml")
+        variables_passed_to_phases_playbook(role.root / "playbooks" / f"{role.project}.yml")
         if entry_points is None
         else {"run_role_also": entry_points}
     )
@@ -98,7 +98,7 @@ def additional_entry_points(role: ProjectRole, entry_points: Sequence[str] | Non
     return wanted
 
 
-def variables_passed_by_playbook(path: Path) -> dict[str, Any]:
+def variables_passed_to_phases_playbook(path: Path) -> dict[str, Any]:
     """Return the variables that a project's playbook passes to that of all phases; empty if it is no such playbook."""
     plays = files.read_yaml(path) if path.is_file() else None
     for play in plays if isinstance(plays, list) else []:

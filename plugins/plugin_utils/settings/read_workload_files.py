@@ -17,7 +17,7 @@ from . import convert_setting_values, workload_kinds
 from .workload_kinds import Find
 
 
-def find_also_in_cwd(needle: Find) -> Find:
+def with_working_directory_fallback(needle: Find) -> Find:
     """Return a function that finds a file as ``needle`` does, else relative to the working directory.
 
     A path by ``-e`` is relative to the working directory. It outranks the resolved setting, so that a role gets it as

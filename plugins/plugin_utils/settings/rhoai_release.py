@@ -52,7 +52,7 @@ class RhoaiRequest:
         return self.version.removeprefix("v").partition(".")[0]
 
 
-def describe_release(request: RhoaiRequest) -> dict[str, Any]:
+def release_facts_and_checks(request: RhoaiRequest) -> dict[str, Any]:
     """Return what the role uses, and ``checks``: entries of a meta/checks.yml, each of which refuses a setting."""
     problems = list(_problems(request))
     checks = [{"setting": name, "refuse_when": "true", "because": why} for name, why in problems]

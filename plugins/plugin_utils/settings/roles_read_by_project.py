@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from .project_role import PHASES, ROOT, ProjectRole, variables_passed_by_playbook
+from .project_role import PHASES, ROOT, ProjectRole, variables_passed_to_phases_playbook
 from .settings_catalogue import Catalogue
 
 #: Folders and files of a role that a run reads. The texts of meta/argument_specs.yml only mention other roles.
@@ -24,7 +24,7 @@ _NAMED = re.compile(r"perfscale\.seatrial\.(\w+)")
 _ANY = re.compile(r"perfscale\.seatrial\.\{\{")
 
 
-def roles_read(project: ProjectRole, catalogue: Catalogue) -> dict[str, list[str]]:
+def roles_read_and_others(project: ProjectRole, catalogue: Catalogue) -> dict[str, list[str]]:
     """Return the roles whose settings a run of the project reads (``read``), and all others (``other``)."""
     projects = set[str]().union(*map(_roles_with_playbook, {project.root, ROOT}))
     to_visit = [project.project, *_roles_in_text(_text(ROOT / "playbooks" / PHASES[0]), catalogue, projects)]
@@ -42,7 +42,7 @@ def roles_read(project: ProjectRole, catalogue: Catalogue) -> dict[str, list[str
 def _roles_with_playbook(root: Path) -> set[str]:
     """Return the roles that are projects: an expression such as ``stack_{{ part }}`` never means one of them."""
     passed: list[Mapping[str, object]] = [
-        variables_passed_by_playbook(path)
+        variables_passed_to_phases_playbook(path)
         for path in sorted((root / "playbooks").glob("*.yml"))
         if not path.name.startswith("_")
     ]

@@ -93,7 +93,7 @@ def most_attempts(effective: EffectiveSettings) -> int:
     return len(effective.points) * (repeat.most if repeat else 1)
 
 
-def most_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
+def most_point_loop_rounds(directory: Path | None, effective: EffectiveSettings) -> int:
     """Return how many rounds the loop over the points needs at most: one each, and one that ends it."""
     attempts = choose_next_point.read_attempts(directory) if directory else ()
     known = len({point.name for point in effective.points} | {attempt.name for attempt in attempts})

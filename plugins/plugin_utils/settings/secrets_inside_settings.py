@@ -72,7 +72,7 @@ def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FO
 
     if _is_secret(setting, key, value):
         return MASK
-    return secret_names.mask_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
+    return secret_names.mask_secret_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
 
 
 def _mask_points(setting: str, value: Any, mask_text: Callable[[str], str]) -> Any:
@@ -184,7 +184,7 @@ def keep_secret_entries(found: Mapping[str, Mapping[str, str]]) -> None:
             json.dump(found, stream)
 
 
-def read_secrets_in_setting(setting: str, value: Any) -> dict[str, str]:
+def unmasked_secrets_of_setting(setting: str, value: Any) -> dict[str, str]:
     """Return the secrets in the present value of a setting. Raises InputError if one is masked and was not kept."""
     entries = secret_entries_of_setting(setting, value)
     kept = _read_kept().get(setting, {})

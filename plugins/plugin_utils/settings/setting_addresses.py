@@ -42,7 +42,7 @@ RECEIVERS: Mapping[str, Receiver] = {
 _IN_LISTS, _SCHEMES = frozenset({"storage_registries", "storage_sources"}), ("http://", "https://")
 
 
-def address_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def addresses_receiving_secrets(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield setting and text of each such address in ``values``: setting, dotted key or word -> value."""
     for key, value in values.items():
         for name, part in [(str(key), value), *settings_naming_programs.settings_set_by_keyword(str(key), value)]:
@@ -56,4 +56,4 @@ def address_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def known_addresses(trusted: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
     """Return setting and text of each address in trusted values."""
-    return {named for values in trusted for named in address_texts(values)}
+    return {named for values in trusted for named in addresses_receiving_secrets(values)}

@@ -244,7 +244,7 @@ class SettingsContext:
         role = project_role.find_role(project)
         catalogue = settings_catalogue.load_catalogue(ROOT, role)
         defaults = role_defaults(loader, catalogue)
-        variables = {**presets_from_variables.presets_of_collections(role, variables, loader), **variables}
+        variables = {**presets_from_variables.presets_missing_from_variables(role, variables, loader), **variables}
         others = {name: value for name, value in variables.items() if name not in defaults} | more
         render = setting_templates.create_template_renderer(templar, others)
         return cls(role, variables, extra, catalogue, defaults, render)
@@ -298,7 +298,7 @@ class SettingsContext:
         """Yield what role defaults, the inventory, presets and ``-e`` set: setting, or dotted key of one -> value."""
         variables = self.variables
         names = [*self.catalogue.settings, *RESERVED]
-        presets = presets_from_variables.presets_of_project(variables, self.project)
+        presets = presets_from_variables.common_and_project_presets(variables, self.project)
         sources: list[Any] = [
             self.defaults,
             *({name: values[name] for name in names if name in values} for values in (variables, self.extra)),
@@ -312,7 +312,7 @@ class SettingsContext:
         """Return the list of all presets if ``-e preset=list`` asks for it."""
         asked = settings_layers.parse_preset_names(self.variables.get("preset"))
         return (
-            presets_from_variables.preset_listing(self.variables, self.project)
+            presets_from_variables.preset_listing_of_all_projects(self.variables, self.project)
             if asked == [presets_from_variables.LIST]
             else []
         )
@@ -324,8 +324,8 @@ class SettingsContext:
 
     def replaced(self, request: RequestedSettings) -> list[str]:
         """Return a sentence for each preset of a request that replaces another one of the same name."""
-        return presets_from_variables.replaced_presets(
-            presets_from_variables.presets_of_project(self.variables, self.project), request.presets_to_apply()
+        return presets_from_variables.describe_replaced_presets(
+            presets_from_variables.common_and_project_presets(self.variables, self.project), request.presets_to_apply()
         )
 
     def describe_misnamed_extra_vars(self) -> list[str]:

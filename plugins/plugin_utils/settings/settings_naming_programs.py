@@ -43,7 +43,7 @@ def programs_named_by_values(values: Mapping[str, Any]) -> Iterator[tuple[str, s
                     yield str(key), text
 
 
-def real_node_settings(values: Mapping[str, Any]) -> Iterator[str]:
+def settings_starting_real_node(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings in ``values`` that start a real node: this machine runs the commands of the run on it."""
     for key, value in values.items():
         for name, part in [(str(key), value), *settings_set_by_keyword(str(key), value)]:

@@ -94,7 +94,7 @@ def load_flavour(name: str) -> TrainingFlavour:
 
 
 @functools.cache
-def find_training_runtime(name: str) -> dict[str, str]:
+def training_runtime_reference(name: str) -> dict[str, str]:
     """Return kind and name of a runtime of TrainJobs, and the ``gpu_resource`` of one that a platform brings.
 
     name: of a ClusterTrainingRuntime, or TrainingRuntime/<name>.

@@ -41,7 +41,7 @@ def check_verdict_settings(request: RequestedSettings, effective: EffectiveSetti
     if not given_names & {kpi_limits.SETTING, *NAMED} or KPI_FILES in effective.late:
         return
     for point in effective.points:
-        definitions = write_kpis.load_definitions_of_run(kpi_files(request.project, point.settings, roles))
+        definitions = write_kpis.load_and_check_kpi_definitions(kpi_files(request.project, point.settings, roles))
         if kpi_limits.SETTING in given_names:
             kpi_limits.parse_kpi_limits(
                 point.settings.get(kpi_limits.SETTING) or {}, definitions, dict(_origins_of_limits(request, effective))

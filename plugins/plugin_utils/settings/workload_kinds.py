@@ -324,7 +324,7 @@ def components_of_load(workloads: Sequence[str], watches: Sequence[Any], places:
     return list(dict.fromkeys(str(component) for component in own if component))
 
 
-def components_with_kind_folders(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
+def replace_kinds_with_component_folders(names_: Sequence[Any], known: Path, places: Sequence[Path] = ()) -> list[Any]:
     """Return rehearsal_components with each name of a kind that has a component.yml replaced by its folder, each once.
 
     known: the folder of the components, whose names are left alone, as are unknown ones.

@@ -67,7 +67,7 @@ def test_the_answer_is_the_recovery_if_there_was_a_failure(failed: bool, begin: 
         )
         failures = PointFailures([recovery], {"node_lost": 1}, end=400)
         data.extras = replace(data.extras, failures=lambda: failures)
-    definitions = write_kpis.load_definitions_of_run(definition_files("scheduler"))
+    definitions = write_kpis.load_and_check_kpi_definitions(definition_files("scheduler"))
     kpis = [kpi for kpi, _figure in write_kpis.compute_point_kpis(data, definitions)]
     (sentence,) = headline.run_answer_sentence([Point("001", Path("x"), kpis=kpis)], {"001": ""})
     assert sentence.startswith(begin)

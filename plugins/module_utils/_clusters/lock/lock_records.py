@@ -52,7 +52,7 @@ def write_lock_record(path: str | Path, record: dict[str, Any]) -> None:
     files.write_json(path, record, SCHEMA)
 
 
-def find_lost_lock(run_dir: str | Path) -> str:
+def describe_lost_lock(run_dir: str | Path) -> str:
     """Return which lock of a run is lost and why; empty if none is.
 
     The deadline of a record from another machine, or from before a reboot, is ignored.

@@ -115,7 +115,7 @@ def _choose_interface(host: str, choice: str, macs: Mapping[str, str]) -> str:
     return choice
 
 
-def check_master_and_worker_counts(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
+def valid_master_and_worker_counts(machines: Sequence[BareMetalHost]) -> tuple[int, int]:
     """Return the numbers of masters and workers. Raises InputError for a set that can't form a cluster."""
     masters = sum(machine.role == "master" for machine in machines)
     workers = len(machines) - masters

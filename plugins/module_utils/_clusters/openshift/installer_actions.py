@@ -105,7 +105,7 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
             for machine in params["machines"]
         ]
         config = install_config.bare_metal_install_config(
-            settings, params["name"], *agent_config.check_master_and_worker_counts(machines)
+            settings, params["name"], *agent_config.valid_master_and_worker_counts(machines)
         )
         agent = agent_config.build_agent_config(machines, settings, params["name"])
         documents["agent-config.yaml"] = agent

@@ -152,7 +152,7 @@ def find_user_programs(component: RehearsalComponent, sources: ProgramSources) -
     return paths
 
 
-def check_user_provided_programs(components: list[RehearsalComponent], sources: ProgramSources) -> None:
+def refuse_unknown_user_programs(components: list[RehearsalComponent], sources: ProgramSources) -> None:
     """Raise InputError for a program that no component has and for a missing folder."""
     known = [name for component in components for name in component.build.binaries]
     for component in components:
@@ -185,7 +185,7 @@ def find_existing_programs(component: RehearsalComponent, sources: ProgramSource
     crds = crds if crds is not None and crds.is_file() else None
     if set(paths) == set(component.build.binaries):
         if component.crds and crds is None:
-            crds = next((path for path in cached_crds_paths(component, sources) if path.is_file()), None)
+            crds = next((path for path in candidate_crds_paths(component, sources) if path.is_file()), None)
         if crds is not None or not component.crds:
             return ComponentPrograms(component.name, component.version, paths, {}, crds, "given")
         return None
@@ -199,7 +199,7 @@ def find_existing_programs(component: RehearsalComponent, sources: ProgramSource
     )
 
 
-def cached_crds_paths(component: RehearsalComponent, sources: ProgramSources) -> tuple[Path, Path]:
+def candidate_crds_paths(component: RehearsalComponent, sources: ProgramSources) -> tuple[Path, Path]:
     """Return the possible paths of CRDs: beside the component's programs, or alone if those were given."""
     entry = component_cache_folder(component, sources.cache)
     return entry / CRDS, entry.with_name(f"{entry.name}-{CRDS}")

@@ -64,14 +64,14 @@ def make_programs_available(options: RehearsalOptions, say: Say, check: bool = F
     components = options.select_checked(options.components)
     rehearsal_options.check_real_node_permitted(options.components)
     if check:
-        cached_and_user_programs.check_user_provided_programs(components, options.program_sources)
+        cached_and_user_programs.refuse_unknown_user_programs(components, options.program_sources)
         lines = provide_component_programs.format_provisioning_costs(
             cached_and_user_programs.components_without_programs(components, options.program_sources),
             options.program_sources,
         )
         lines += real_node_images.describe_missing_images(components, options.program_sources.cache)
         lines += registry_image_files.describe_missing_layers(
-            components, real_node_images.cached_image_archives(components, options.program_sources.cache)
+            components, real_node_images.cached_debian_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
     programs, provided = provide_component_programs.provide_component_programs(components, options.program_sources, say)

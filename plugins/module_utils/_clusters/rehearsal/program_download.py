@@ -83,7 +83,7 @@ def download_from_users_server(
     return "downloaded"
 
 
-def read_published_checksums(component: RehearsalComponent) -> dict[str, str]:
+def read_recorded_publisher_checksums(component: RehearsalComponent) -> dict[str, str]:
     """Return the checksums of published files that the component has: URL -> SHA-256. Raises InputError."""
     file, pins = component.folder / PINS, {}
     for number, line in enumerate(file.read_text("utf-8").splitlines() if file.exists() else (), 1):
@@ -96,7 +96,7 @@ def read_published_checksums(component: RehearsalComponent) -> dict[str, str]:
 def has_all_published_checksums(component: RehearsalComponent) -> bool:
     """Return whether the component has the checksums of all its programs at their publisher."""
     published = component.build.published
-    pins = read_published_checksums(component) if published else {}
+    pins = read_recorded_publisher_checksums(component) if published else {}
     return published is not None and all(
         binary_url(published.url, component, name) in pins for name in component.build.binaries
     )
@@ -124,7 +124,7 @@ def _download_binaries(
     patience: float,
     limit: float,
 ) -> None:
-    pins = read_published_checksums(component)
+    pins = read_recorded_publisher_checksums(component)
     for name, path in wanted.items():
         url = binary_url(published.url, component, name)
         sums = checksum_file_url(published, component, name)

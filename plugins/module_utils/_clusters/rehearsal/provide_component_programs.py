@@ -37,13 +37,13 @@ from .cached_and_user_programs import (
     PINNED,
     ComponentPrograms,
     ProgramSources,
-    cached_crds_paths,
-    check_user_provided_programs,
+    candidate_crds_paths,
     component_cache_folder,
     components_without_programs,
     find_existing_programs,
     find_user_programs,
     read_cached_programs,
+    refuse_unknown_user_programs,
 )
 from .component_spec import RehearsalComponent
 from .instance_dir import hold_file_lock, replace_folder_when_complete
@@ -111,7 +111,7 @@ def provide_component_programs(
     be built; never if there is nothing else to build.
     Raises InputError, ProcessError.
     """
-    check_user_provided_programs(components, sources)
+    refuse_unknown_user_programs(components, sources)
     lacking = sorted(components_without_programs(components, sources), key=lambda candidate: not candidate.always)
     made = bool(lacking)
     if not sources.url:
@@ -229,7 +229,7 @@ def _create_cache_folder(
 
 def _make_crds(component: RehearsalComponent, sources: ProgramSources, say: Say) -> None:
     """Add the CRDs of a component whose programs were given to the cache."""
-    target = cached_crds_paths(component, sources)[1]
+    target = candidate_crds_paths(component, sources)[1]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.new-", dir=target.parent) as fresh:
         part = Path(fresh) / CRDS

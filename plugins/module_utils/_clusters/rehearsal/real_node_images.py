@@ -74,7 +74,7 @@ def describe_missing_images(components: list[RehearsalComponent], cache: Path) -
     ]
 
 
-def cached_image_archives(components: list[RehearsalComponent], cache: Path) -> dict[str, Path]:
+def cached_debian_image_archives(components: list[RehearsalComponent], cache: Path) -> dict[str, Path]:
     """Return the archives of the images of Debian packages that are in the cache, by name."""
     wanted = {
         image.name: image_cache_folder(image, {}, cache) for part in components for image in part.images if image.debian

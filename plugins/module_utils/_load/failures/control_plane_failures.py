@@ -183,7 +183,7 @@ def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
     before, target = failure["before"], _process_of(failure)
     instance = instance_in_folder(Path(before["instance"]))
-    failure_guards.start_guard(
+    failure_guards.start_guard_and_await_failure(
         instance,
         target,
         _GUARD,

@@ -170,7 +170,7 @@ def inject_failure(
     if failure["kind"] in OF_CONTROL_PLANE:
         control_plane_failures.inject_process_failure(failure)
     elif failure["kind"] == NETWORK_CUT:
-        kubelet_and_network_failures.inject_network_cut(failure)
+        kubelet_and_network_failures.inject_pod_network_cut(failure)
     elif failure["kind"] == KUBELET_RESTARTED:
         kubelet_and_network_failures.inject_kubelet_outage(failure)
     elif failure["kind"] == NODE_LOST:
@@ -209,7 +209,7 @@ def undo_failure(client: Client, failure: Mapping[str, Any]) -> bool:
     if failure["kind"] in OF_CONTROL_PLANE:
         return control_plane_failures.undo_process_failure(client.access.server, failure)
     if failure["kind"] == NETWORK_CUT:
-        return kubelet_and_network_failures.undo_network_cut(client.access.server, failure)
+        return kubelet_and_network_failures.undo_pod_network_cut(client.access.server, failure)
     if failure["kind"] == KUBELET_RESTARTED:
         return kubelet_and_network_failures.undo_kubelet_outage(client.access.server, failure)
     changed = False

@@ -54,7 +54,7 @@ def command_line_of_guard(program: str, flag: Path | str, seconds: float, argume
     return [sys.executable, "-c", _BEGIN + program, *map(str, (os.getpid(), flag, seconds, *arguments))]
 
 
-def start_guard(
+def start_guard_and_await_failure(
     instance: InstancePaths,
     name: str,
     program: str,

@@ -26,7 +26,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
+    WatchConnection,
+    events_of_watch_connection,
+)
 
 from . import failure_actions, failure_ledger, failure_targets, kubelet_and_network_failures
 from .failure_ledger import INJECT, INJECTED, SCHEDULE, SCHEMA, SKIPPED
@@ -290,7 +293,7 @@ class FailureInjector:
                         # It has changed some time before: its resourceVersion may be that of a later change.
                         self._see_node(node, states, dated=False)
                 self._watch = WatchConnection(self._watcher, kind, version)
-                for event in watch_events(self._watch):
+                for event in events_of_watch_connection(self._watch):
                     node = event["object"]
                     version = node["metadata"]["resourceVersion"]
                     if event["type"] in ("ADDED", "MODIFIED"):

@@ -67,7 +67,7 @@ def inject_kubelet_outage(failure: Mapping[str, Any]) -> None:
     before = failure["before"]
     instance = control_plane_failures.instance_in_folder(Path(before["instance"]))
     away = _away_file(instance)
-    failure_guards.start_guard(instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists)
+    failure_guards.start_guard_and_await_failure(instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists)
     kubelet = processes.ProcessReference(before["pid"], before["ticks"])
     if processes.terminate_processes([kubelet], 0.0, first=signal.SIGKILL):
         raise ProcessError(f"{failure['kind']}: the kubelet (pid {kubelet.pid}) does not end")
@@ -188,7 +188,7 @@ def read_cluster_folder(server: str) -> dict[str, Any]:
     return {"instance": str(instance.path)}
 
 
-def inject_network_cut(failure: Mapping[str, Any]) -> None:
+def inject_pod_network_cut(failure: Mapping[str, Any]) -> None:
     """Cut the network between the two pods of the row ``inject``. Raises ProcessError, PodEnded."""
     instance = control_plane_failures.instance_in_folder(Path(failure["before"]["instance"]))
     node = control_plane_failures.running_processes(instance).get(_NODE)
@@ -197,7 +197,7 @@ def inject_network_cut(failure: Mapping[str, Any]) -> None:
     pairs = _pairs(node.pid, failure)
     _check_pods_run(failure, pairs)
     try:
-        failure_guards.start_guard(
+        failure_guards.start_guard_and_await_failure(
             instance,
             _guard_name(failure),
             _NETWORK_GUARD,
@@ -210,7 +210,7 @@ def inject_network_cut(failure: Mapping[str, Any]) -> None:
         raise
 
 
-def undo_network_cut(server: str, failure: Mapping[str, Any]) -> bool:
+def undo_pod_network_cut(server: str, failure: Mapping[str, Any]) -> bool:
     """Have the guard end, and wait for it; return False if it has ended before, or the cluster is another one.
 
     What a guard that was killed has left is removed. Raises ProcessError if the network is still cut.

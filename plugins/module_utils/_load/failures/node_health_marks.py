@@ -55,7 +55,7 @@ def check_node_has_no_such_mark(nodes: Iterable[Mapping[str, Any]], condition: s
         name = node["metadata"]["name"]
         if condition and (kind := condition.partition("=")[0]) in conditions_by_type(node):
             raise InputError(f"failures: node {name} has a condition {kind} already; name another one for a gpu_lost")
-        if taint and any(are_taints_exclusive(other, taint) for other in _taints(node)):
+        if taint and any(have_same_key_and_effect(other, taint) for other in _taints(node)):
             raise InputError(f"failures: node {name} has the taint {taint} already; name another one for a gpu_lost")
 
 
@@ -97,7 +97,7 @@ def remove_node_health_marks(client: Client, name: str, condition: str, taint: s
         _change_taints(client, name, lambda taints: _without(taints, taint))
 
 
-def are_taints_exclusive(taint: Mapping[str, Any], text: str) -> bool:
+def have_same_key_and_effect(taint: Mapping[str, Any], text: str) -> bool:
     """Return whether a node can't have both: they have the same key and effect."""
     return all(taint.get(part) == _taint(text)[part] for part in ("key", "effect"))
 
@@ -113,7 +113,7 @@ def _taints(node: Mapping[str, Any]) -> Taints:
 
 
 def _without(taints: Taints, text: str) -> Taints:
-    return [taint for taint in taints if not are_taints_exclusive(taint, text)]
+    return [taint for taint in taints if not have_same_key_and_effect(taint, text)]
 
 
 def _patch_conditions(client: Client, name: str, condition: Mapping[str, Any]) -> None:

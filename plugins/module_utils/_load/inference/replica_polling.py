@@ -56,7 +56,7 @@ class ReplicaPollingSpec:
     selector: str
 
 
-def pod_stages(pod: dict[str, Any]) -> list[str]:
+def stages_reached_by_pod(pod: dict[str, Any]) -> list[str]:
     """Return the stages that a pod has reached and is in. One that is being deleted serves nobody: it is gone."""
     if pod["metadata"].get("deletionTimestamp"):
         return [GONE]
@@ -102,7 +102,7 @@ class ReplicaChanges:
                 changes.append({"type": "pod", "pod": name, "stage": GONE, **moment})
         for uid, pod in live.items():
             name, seen = self._pods.setdefault(uid, (pod["metadata"]["name"], set()))
-            reached = pod_stages(pod)
+            reached = stages_reached_by_pod(pod)
             if READY in seen and READY not in reached and GONE not in reached:
                 seen.discard(READY)
                 changes.append({"type": "pod", "pod": name, "stage": "unready", **moment})

@@ -138,7 +138,7 @@ class ServerDeployment:
         """
         spec, manifests = self._spec, self._spec.labelled()
         step.manifest(
-            "servers", [server_side_apply.object_without_secret_values(item, item, MASK) for item in manifests]
+            "servers", [server_side_apply.fields_without_secret_values(item, item, MASK) for item in manifests]
         )
         self._create_namespace()
         self._delete_autoscalers({item["metadata"]["name"] for item in manifests if item["kind"] == _AUTOSCALER[1]})

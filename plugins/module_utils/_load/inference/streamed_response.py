@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
-    parse_json_of_part,
+    parse_json_allowing_surrogates,
     replace_half_characters,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import partial_json_decoder
@@ -180,7 +180,7 @@ _ANY = partial_json_decoder.ANY
 _CHOICE = {**dict.fromkeys(("text", "finish_reason", "message"), _ANY), "delta": dict.fromkeys(_TEXTS, _ANY)}
 _decode_event = partial_json_decoder.create_document_decoder(
     {"choices": [_CHOICE], **dict.fromkeys(("usage", "error", "detail", "object", "type", "message"), _ANY)},
-    parse_json_of_part,
+    parse_json_allowing_surrogates,
 )
 
 

@@ -190,7 +190,7 @@ class _WorkloadTemplateRenderer:
         """Return the objects that the workloads share, rendered as for the first of them."""
         if not self.template.prepare:
             return []
-        name, ours = self.prepared, run_labels.shared_labels(self.run, self.point)
+        name, ours = self.prepared, run_labels.labels_of_shared_objects(self.run, self.point)
         values = {"index": made.first, "name": name, "labels": ours}
         # Its macros and variables are those of the template of the workloads.
         macros = self._call(lambda given: vars(self.compiled.make_module(given)), values)

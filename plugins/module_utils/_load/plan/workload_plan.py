@@ -113,7 +113,7 @@ def plan_workloads(
     return WorkloadPlan(header, workloads)
 
 
-def use_names_of_templates(plan: WorkloadPlan, names: Mapping[str, Callable[[int], str]]) -> None:
+def use_workload_names_from_templates(plan: WorkloadPlan, names: Mapping[str, Callable[[int], str]]) -> None:
     """Use the names that templates give to workloads where they are no usual ones, as those of definitions.
 
     names: function that returns the name of a workload by its index, by template.
@@ -265,7 +265,7 @@ def plan_for_client(plan: WorkloadPlan, part: ClientPart) -> WorkloadPlan:
     return plan if part.whole else WorkloadPlan(plan.header, plan.workloads[part.client :: part.clients])
 
 
-def read_client_part(path: Path, part: ClientPart) -> WorkloadPlan:
+def read_client_part_file(path: Path, part: ClientPart) -> WorkloadPlan:
     """Read a part of a plan. Raises DataError if it is missing, of another version, or not this part."""
     plan = read_plan_or_part(path)
     wanted = part.size(plan.header["count"])

@@ -137,13 +137,13 @@ def start_load_unless_exists(
 
 def _load_process_pythonpath(directory: LoadDirectory) -> str:
     """Return the PYTHONPATH of the process. It gets a copy of Ansible's archive, which is deleted with the module."""
-    archive = ansible_archive()
+    archive = path_of_running_module_archive()
     if archive is None:
         return str(Path(__file__).parents[7])
     return str(shutil.copy(archive, directory.path / "code.zip"))
 
 
-def ansible_archive() -> Path | None:
+def path_of_running_module_archive() -> Path | None:
     """Return the archive from which Ansible runs this module, None if it runs from files."""
     return next((Path(entry) for entry in sys.path if entry.endswith(".zip") and Path(entry).is_file()), None)
 

@@ -215,7 +215,7 @@ class InferenceClientsInPods(LoadInPod):
             return True
         self._remove_leases()  # of a load that was deleted before
         place = pod.spec.effective_namespace
-        lock = remote_load.held_lock(
+        lock = remote_load.renewal_parameters_of_held_lock(
             driver["lock_dir"],
             api_host_without_usual_port(load_context_access(driver["kubeconfig"], driver["context"])),
         )
@@ -253,7 +253,7 @@ class InferenceClientsInPods(LoadInPod):
             self.remove()
         except SeatrialError as error:
             return f"the pods go on ({error}); the same call finds them, and phase cleanup ends them"
-        remote_load.delete_record_of_load(spec.point_dir)
+        remote_load.delete_unfetched_load_record(spec.point_dir)
         call.log.write({"type": "end", "at": round(call.clock.now(), 6), "reason": reason})
         call.log.sync()
         return f"the pods have ended after {len(call.past.sent):,} of {self._planned:,} requests"

@@ -68,7 +68,7 @@ def run_local_clients(
     done = request.point_dir / FOLDER / RESULT
     if done.exists():
         return {**files.read_json(done), "changed": False}
-    plan = prepare_load.write_plan_for_clients(request, request.clients)
+    plan = prepare_load.write_plan_shared_by_clients(request, request.clients)
     clients = client_directories(request)
     for client in clients:
         if client.state() == detached_load.ENDED and not files.read_json(client.result)["ok"]:

@@ -235,11 +235,11 @@ class LoadInPod:
             return True
         if self.store is not None:
             self.store.check()
-        plan = prepare_load.write_plan_for_clients(request, request.clients)
+        plan = prepare_load.write_plan_shared_by_clients(request, request.clients)
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
-        lock = remote_load.held_lock(
+        lock = remote_load.renewal_parameters_of_held_lock(
             params["lock_dir"], api_host_without_usual_port(load_context_access(request.kubeconfig, request.context))
         )
         driver, grants, config = pod.client.access, [], None

@@ -109,13 +109,13 @@ class PodsState:
         return self.pods.get(number) or "its pod does not exist yet"
 
 
-def why_pods_wait_or_ended(pods: list[dict[str, Any]]) -> dict[int, str]:
+def pod_state_reason_by_client(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     return {int(get_label(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
 
 
-def clients_without_pod(
+def why_clients_are_lost(
     job: Mapping[str, Any], clients: tuple[ClientState, ...], pods: Mapping[int, str]
 ) -> dict[int, str]:
     """Return the clients whose pods are not made again, and why."""
@@ -260,8 +260,8 @@ class DriverPod:
         }
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
         clients = tuple(ClientState.from_config_map(stored.get(name, {})) for name in names)
-        pods = why_pods_wait_or_ended(self._listed(POD))
-        return PodsState(True, clients, pods, clients_without_pod(job, clients, pods))
+        pods = pod_state_reason_by_client(self._listed(POD))
+        return PodsState(True, clients, pods, why_clients_are_lost(job, clients, pods))
 
     def _listed(self, kind: ServedKind, more: str = "") -> list[dict[str, Any]]:
         selector = f"{run_labels.RUN}={self.spec.run},{run_labels.LOAD}={self.spec.point}"
@@ -269,7 +269,7 @@ class DriverPod:
 
     def _waits(self) -> str:
         """Return why the pods wait, or how they ended."""
-        return "; ".join(why_pods_wait_or_ended(self._listed(POD)).values())
+        return "; ".join(pod_state_reason_by_client(self._listed(POD)).values())
 
     def stop(self) -> None:
         """End all pods; they hand over what they have recorded. Raises WaitTimeout."""

@@ -262,7 +262,7 @@ def _start_client_load(
         made = LoadSpec.from_params(
             {**request, "kubeconfig": str(kubeconfig), "point_dir": str(whole), "lock_dir": None}
         )
-        plan = prepare_load.write_plan_for_clients(made, clients)
+        plan = prepare_load.write_plan_shared_by_clients(made, clients)
     finally:
         kubeconfig.unlink()
     _check_plan(whole / detached_load.PLAN, asked, number)

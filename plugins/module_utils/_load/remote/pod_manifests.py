@@ -31,7 +31,7 @@ from ..kinds.stage_definitions import compile_stages_of_kinds
 from ..plan import template_renderer, workload_templates
 from ..send.load_spec import LoadSpec
 from . import pod_main, result_upload
-from .detached_load import ansible_archive
+from .detached_load import path_of_running_module_archive
 
 _OURS = "ansible_collections.perfscale.seatrial.plugins.module_utils"
 #: Packages whose modules are packed; of the packages around them, only an empty __init__.py.
@@ -42,7 +42,7 @@ _LEFT_OUT = (f"{_OURS}._clusters.rehearsal",)
 
 def collection_code_zip() -> bytes:
     """Return the code as a zip: the archive from which Ansible runs this module, or one of what pod_main imports."""
-    package = ansible_archive()
+    package = path_of_running_module_archive()
     if package is not None:
         return package.read_bytes()
     content = _collect_imported_modules(pod_main.__name__)

@@ -159,14 +159,14 @@ def write_load_record(
     files.write_json(point_dir / FILE, record, SCHEMA)
 
 
-def delete_record_of_load(point_dir: Path) -> None:
+def delete_unfetched_load_record(point_dir: Path) -> None:
     """Delete the record of a load that no longer runs. The record of fetched files stays."""
     record = read_load_record(point_dir)
     if record is not None and record["state"] != FETCHED:
         (point_dir / FILE).unlink(missing_ok=True)
 
 
-def held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
+def renewal_parameters_of_held_lock(run_dir: str | Path | None, cluster: str) -> dict[str, Any] | None:
     """Return the parameters with which the load renews the run's lock on its target, None without such a lock.
 
     cluster: the target's API host, as in lock files. The driver cluster may have another lock.
@@ -234,7 +234,7 @@ def run_remote_load(load: RemoteLoad, point_dir: Path, step_dir: Path | None) ->
     try:
         existed = load.begin(bool(record))
     except InputError:
-        delete_record_of_load(point_dir)
+        delete_unfetched_load_record(point_dir)
         raise
     ended = load.follow()
     outcome = load.fetch(ended, point_dir, step_dir)
@@ -243,7 +243,7 @@ def run_remote_load(load: RemoteLoad, point_dir: Path, step_dir: Path | None) ->
         _remove_fetched_load(load, point_dir, outcome["result"])
     else:
         load.retry.call("removing it", load.remove)
-        delete_record_of_load(point_dir)
+        delete_unfetched_load_record(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
     return {**outcome["result"], "found": existed}
@@ -260,7 +260,7 @@ def end_and_delete_load(load: RemoteLoad, point_dir: Path | None) -> dict[str, A
     """End the load, delete what is left of it, and delete its record."""
     changed = load.remove()
     if point_dir:
-        delete_record_of_load(point_dir)
+        delete_unfetched_load_record(point_dir)
     return {"changed": changed}
 
 
@@ -345,7 +345,7 @@ class LoadOnHost:
             "request": files.to_plain_types(request),
             "kubeconfig": kubeconfig,
             "kubeconfig_content": render_standalone_kubeconfig(kubeconfig, context),
-            "lock": held_lock(self._given.get("lock_dir"), target),
+            "lock": renewal_parameters_of_held_lock(self._given.get("lock_dir"), target),
         }
 
     def _lasting(self, what: str, **more: Any) -> Mapping[str, Any]:

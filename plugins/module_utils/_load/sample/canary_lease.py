@@ -56,7 +56,7 @@ def phase_jitter(number: int) -> float:
     return 1.0 - abs(number % (2 * _SWEEP) / _SWEEP - 1.0)
 
 
-def probe_times(over: threading.Event, rate: float, begin: float) -> Iterator[int]:
+def probe_numbers_when_due(over: threading.Event, rate: float, begin: float) -> Iterator[int]:
     """Yield 0, 1, 2, … at ``rate`` per second from ``begin`` (time.monotonic()) on, until ``over`` is set.
 
     The schedule is absolute. Requests that are late by more than a period are skipped.
@@ -93,7 +93,7 @@ class PeriodicRequester(SignalBlockingThread):
         """Send requests on schedule."""
         began = time.thread_time()
         connection = ApiServerConnection(self._access, _TIMEOUT)
-        for number in probe_times(self._over, self._rate, self._begin):
+        for number in probe_numbers_when_due(self._over, self._rate, self._begin):
             self._send(connection, number)
         self._cpu = time.thread_time() - began
         connection.close()

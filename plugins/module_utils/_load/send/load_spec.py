@@ -222,7 +222,7 @@ class WatchSpec:
 
     def lock_lost(self) -> str:
         """Return which lock of the run is lost and why, else an empty string."""
-        return lock_records.find_lost_lock(self.lock_dir) if self.lock_dir else ""
+        return lock_records.describe_lost_lock(self.lock_dir) if self.lock_dir else ""
 
     def sampling(self, kinds: Sequence[KindStages], own: Sequence[str], namespace: str, canary: str) -> SamplingSpec:
         """Return the sampler's part. own: kinds of the workloads; namespace: empty for all; canary: its namespace."""

@@ -146,7 +146,7 @@ def prepare_load_or_part(request: LoadSpec) -> PreparedLoad:
     return _prepare_whole_load(request) if request.part.whole else _prepare_plan_part(request)
 
 
-def write_plan_for_clients(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
+def write_plan_shared_by_clients(request: LoadSpec, clients: int) -> workload_plan.WorkloadPlan:
     """Make the plan that several clients will send, and write it unless it exists.
 
     It is that of one client. Raises InputError for what the API server refuses, or what they cannot send.
@@ -167,7 +167,7 @@ def write_plan_for_clients(request: LoadSpec, clients: int) -> workload_plan.Wor
 
 def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     """Prepare the workloads of a part of a plan that was made before."""
-    planned = workload_plan.read_client_part(request.point_dir / "plan.jsonl", request.part)
+    planned = workload_plan.read_client_part_file(request.point_dir / "plan.jsonl", request.part)
     request = replace(request, count=len(planned.workloads), seed=planned.header["seed"])
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
@@ -201,7 +201,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
         workload_release_barrier.check_release_is_possible(request.release, request.count, request.seed, names)
     workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
-    workload_plan.use_names_of_templates(
+    workload_plan.use_workload_names_from_templates(
         planned, {template.template.name: template.workload.name for template in rendered}
     )
     return PreparedLoad(request, client, kinds, rendered, planned)

@@ -91,7 +91,7 @@ def fetch_reports_and_files_of_users(
     uploaded, unreachable = _list_users_with_uploads(uploads)
 
     def one(index: int) -> UserRecord:
-        user, reported = read_user_from_pod(index, names[index], pods.get(names[index]))
+        user, reported = user_record_from_pod_status(index, names[index], pods.get(names[index]))
         folder = spec.dest / str(index)
         if reported.get("parts"):
             user.files = _fetch_files(client, spec, user.pod, reported, folder / "files")
@@ -125,7 +125,9 @@ def fetch_reports_and_files_of_users(
     }
 
 
-def read_user_from_pod(index: int, name: str, pod: Mapping[str, Any] | None) -> tuple[UserRecord, dict[str, Any]]:
+def user_record_from_pod_status(
+    index: int, name: str, pod: Mapping[str, Any] | None
+) -> tuple[UserRecord, dict[str, Any]]:
     """Return a user from its pod, and what the helper reports about its files."""
     user = UserRecord(index, name)
     if pod is None:

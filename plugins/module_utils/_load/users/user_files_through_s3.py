@@ -160,7 +160,7 @@ class UserUploads:
         client.delete(result_upload.SECRET, self.secret, self.namespace)
 
 
-def number_of_recorded_uploads(dest: Path) -> int | None:
+def number_of_expected_uploads(dest: Path) -> int | None:
     """Return the number of users whose uploads are recorded in the folder ``dest``, None without a record."""
     try:
         return len(files.read_json(dest / FILE)["keys"])
@@ -168,7 +168,7 @@ def number_of_recorded_uploads(dest: Path) -> int | None:
         return None
 
 
-def fetch_left_uploads(client: Client, uploads: UserUploads, say: Callable[[str], None]) -> None:
+def end_pods_and_fetch_uploads(client: Client, uploads: UserUploads, say: Callable[[str], None]) -> None:
     """End the pods of the users, fetch what they have uploaded and no call has collected, and delete the objects.
 
     Raises AccessError if the S3 server does not respond, DataError for a damaged object, which stays.

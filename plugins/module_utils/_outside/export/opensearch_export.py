@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
     OpenSearchServer,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.explain_failures import (
-    match_failure_signatures,
+    read_matched_signature_names,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.point_labels import (
     flatten_labels,
@@ -107,7 +107,7 @@ def run_and_kpi_documents(run: Run, verdict: Mapping[str, Any], status: str) -> 
         "ended": _time_or_none(record.get("ended")),
         "versions": {str(name): str(version) for name, version in (record.get("versions") or {}).items()},
         "repeats": run.repeats,
-        "findings": match_failure_signatures(run.top),
+        "findings": read_matched_signature_names(run.top),
         "checks": [
             {key: check.get(key) for key in ("check", "result", "detail", "point")}
             for check in verdict.get("checks") or []

@@ -128,7 +128,7 @@ def _user_files(run: Run, settings: Mapping[str, Any], scratch: Path) -> tuple[l
             path = Path(text)
             if text in copied:
                 continue
-            if not setting_file_checksums.is_text_file_of_test(path):
+            if not setting_file_checksums.is_small_text_file(path):
                 left_out.append(f"{name}: {path} is not taken along: no text file of at most 1 MiB")
                 continue
             if known.get(text) != files.sha256_of(path):

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import (
     is_secret_entry,
     mask_assignments,
-    mask_entries,
+    mask_secret_entries,
 )
 
 from .topsail_configuration import HYPER, TESTS
@@ -119,7 +119,7 @@ def text_without_secrets(key: str, value: Any, longest: int) -> str:
     def is_secret(name: Any, entry: Any) -> bool:
         return is_secret_entry(name, entry, anywhere=True)
 
-    safe = mask_entries({key: value}, is_secret, mask_assignments)[key]
+    safe = mask_secret_entries({key: value}, is_secret, mask_assignments)[key]
     return format_setting_value(safe if isinstance(safe, str) else repr(safe), longest)
 
 
@@ -140,11 +140,11 @@ def value_of_expected_type(key: str, value: Any, kind: str) -> Any:
     return str(value) if kind == "number or text" else value
 
 
-def is_plain(value: Any) -> bool:
+def is_json_compatible(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_plain(entry) for key, entry in value.items())
+        return all(isinstance(key, str) and is_json_compatible(entry) for key, entry in value.items())
     if isinstance(value, list):
-        return all(map(is_plain, value))
+        return all(map(is_json_compatible, value))
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 

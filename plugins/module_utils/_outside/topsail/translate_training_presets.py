@@ -34,7 +34,7 @@ from .topsail_key_translation import (
     TRANSFORMS,
     WITHOUT_MEANING,
     format_key_value,
-    is_plain,
+    is_json_compatible,
     value_of_expected_type,
 )
 
@@ -303,7 +303,7 @@ class _ConfigurationTranslator:
         for key, value in hyper.items():
             if not isinstance(key, str) or not _HYPER_NAME.fullmatch(key):
                 raise InputError(f"{SETTINGS}.{HYPER}: '{key}' is not the name of a hyperparameter")
-            if not is_plain(value):
+            if not is_json_compatible(value):
                 raise InputError(f"{SETTINGS}.{HYPER}.{key} = {value} is no text, number, list or dictionary")
             if key.startswith("NCCL_"):
                 variables[key] = str(value)

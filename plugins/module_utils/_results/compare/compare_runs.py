@@ -48,13 +48,15 @@ def write_run_comparison(
         raise InputError("no run was given; give two or more runs, or one whose points are compared")
     if not Path(template).is_file():
         raise InputError(f"template {template} does not exist")
-    loaded = write_kpis.load_definitions_of_run(definition_files)
+    loaded = write_kpis.load_and_check_kpi_definitions(definition_files)
     history_settings.check_named_kpis_are_defined(rules.judged, rules.settings.least, loaded)
     notes: list[str] = []
-    sides = [run_pairs.read_run_to_compare(Path(run_dir), loaded, notes) for run_dir in run_dirs]
+    sides = [run_pairs.complete_and_read_compared_run(Path(run_dir), loaded, notes) for run_dir in run_dirs]
     _check_label_patterns(sides, rules.past.rules)
     groups = judge_run_groups.group_and_label_runs(sides, rules.past.rules) if len(sides) > 1 else []
-    sides = [side for group in groups for side in group.sides] if groups else run_pairs.split_run_into_sides(sides[0])
+    sides = (
+        [side for group in groups for side in group.sides] if groups else run_pairs.sides_from_points_of_run(sides[0])
+    )
     read = judge_run_groups.settings_read_by_any(sides)
     folder = Path(dest)
     (folder / "plots").mkdir(parents=True, exist_ok=True)

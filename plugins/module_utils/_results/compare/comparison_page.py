@@ -161,7 +161,7 @@ def comparison_template_variables(
                 "counts": run_pairs.count_figures_by_reading(pair["kpis"]),
                 "total": total,
                 "writers": [
-                    _stage_contribution_row(writer, formats.writer_display_name(writer["name"]))
+                    _stage_contribution_row(writer, formats.stage_writer_display_name(writer["name"]))
                     for writer in pair["writers"]
                 ],
                 "stages": [_stage_contribution_row(stage, label_of_stage(stage["name"])) for stage in pair["stages"]],
@@ -198,7 +198,7 @@ def _stage_contribution_row(share: Mapping[str, Any], name: str) -> dict[str, An
     signed = f"{'+' if share['difference'] > 0 else ''}{formats.format_duration(share['difference'])}"
     return {
         "name": name,
-        "writer": formats.writer_display_name(share["writer"]),
+        "writer": formats.stage_writer_display_name(share["writer"]),
         "before": formats.format_duration(share["before"]),
         "after": formats.format_duration(share["after"]),
         "difference": signed,
@@ -313,7 +313,7 @@ def draw_stage_contributions(parts: Sequence[Mapping[str, Any]], label: str) -> 
         if not last:
             texts.append(
                 f"{stage_title_in_plot(part['name'], part['simulated'])} by"
-                f" {formats.writer_display_name(part['writer'])}: {text}."
+                f" {formats.stage_writer_display_name(part['writer'])}: {text}."
             )
             rows.append([part["name"], part["writer"], part["before"], part["after"], part["difference"], low, high])
     axis.axvline(0, color=GREY, linewidth=0.9)

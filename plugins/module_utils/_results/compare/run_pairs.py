@@ -46,7 +46,7 @@ class PointSide(RunSide):
         return {name: [{"value": value}] for name, value in self.run.points[0].settings.items()}
 
 
-def read_run_to_compare(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
+def complete_and_read_compared_run(top: Path, loaded: Sequence[Mapping[str, Any]], notes: list[str]) -> RunSide:
     """Read a run, write its timelines and verdict if missing; add to ``notes`` what could not be read."""
     run = run_with_counted_attempts(run_reader.read_run_directory(top))
     run.points = [point for point in run.points if point.status != SKIPPED]
@@ -75,7 +75,7 @@ def read_run_to_compare(top: Path, loaded: Sequence[Mapping[str, Any]], notes: l
     return side
 
 
-def split_run_into_sides(side: RunSide) -> list[RunSide]:
+def sides_from_points_of_run(side: RunSide) -> list[RunSide]:
     """Return the points of a run as sides. Raises InputError for fewer than two points."""
     if len(side.run.points) < 2:
         raise InputError(

@@ -25,7 +25,7 @@ from ..statistics.group_comparison_intervals import compare_groups
 from ..statistics.probabilistic_bisection import BisectionState, locate_step_and_next_value
 from ..statistics.readings_from_p_values import INCONCLUSIVE, PASS
 from . import choose_next_point
-from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, values_usable_in_bisection
+from .bisection_plan import MISSING, BisectionMeasurement, BisectionPlan, leave_out_unusable_values
 from .choose_next_point import (
     FAILED,
     PASSED,
@@ -78,7 +78,7 @@ def make_next_value_chooser(
 
     def choose(state: ScheduleState) -> PlannedPoint | ScheduleFinished:
         points = sorted({attempt.of for attempt in state.attempts}, key=run_reader.attempt_order)
-        ended = completed_attempts_in_order(state.attempts)
+        ended = completed_attempts_in_start_order(state.attempts)
         # A failed attempt may have a figure of the part that was measured.
         measured = [
             BisectionMeasurement(
@@ -104,7 +104,7 @@ def make_next_value_chooser(
     return choose
 
 
-def completed_attempts_in_order(attempts: Sequence[PointAttempt]) -> list[PointAttempt]:
+def completed_attempts_in_start_order(attempts: Sequence[PointAttempt]) -> list[PointAttempt]:
     """Return the attempts that have ended without an interruption, in the order in which they were begun."""
     ended = [attempt for attempt in attempts if attempt.status in (PASSED, FAILED) and not attempt.resumed]
     return sorted(ended, key=lambda attempt: (str(attempt.record.get("started") or ""), attempt.attempt, attempt.of))
@@ -114,7 +114,7 @@ def bisection_state_document(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement], names: Sequence[str], end: BisectionEnd
 ) -> dict[str, Any]:
     """Return the state of a bisection as in schema bisection/1, without the run. names: folders of the attempts."""
-    usable, of_usable, usable_runs = values_usable_in_bisection(plan, measured)
+    usable, of_usable, usable_runs = leave_out_unusable_values(plan, measured)
     likelihoods = [0.0] * (len(plan.values) - 1)
     for index, probability in zip(
         usable,
@@ -162,7 +162,7 @@ def next_value(plan: BisectionPlan, measured: Sequence[BisectionMeasurement], sp
         spent: Seconds, from choose_next_point.spent().
     """
     stop = _limit_reached_text(plan, len(measured), spent)
-    usable, of_usable, usable_runs = values_usable_in_bisection(plan, measured)
+    usable, of_usable, usable_runs = leave_out_unusable_values(plan, measured)
     decision = _next_usable_value(of_usable, usable_runs, stop)
     if isinstance(decision, NextValue):
         return replace(decision, index=usable[decision.index])

@@ -88,7 +88,7 @@ def attempts_left_out(document: Mapping[str, Any]) -> set[str]:
     return {run["point"] for run in document.get("measurements") or [] if run["index"] in left_out}
 
 
-def values_usable_in_bisection(
+def leave_out_unusable_values(
     plan: BisectionPlan, measured: Sequence[BisectionMeasurement]
 ) -> tuple[list[int], BisectionPlan, list[BisectionMeasurement]]:
     """Return the values that a bisection can use: their indices, and the plan and the runs with these values alone.

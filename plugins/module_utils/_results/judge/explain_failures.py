@@ -112,7 +112,7 @@ def _words_of_pattern(pattern: str) -> tuple[str, ...]:
     return tuple(word for word in pattern.lower().split("*") if word.strip())
 
 
-def lines_with_words(text: str, words: Sequence[str]) -> Iterator[int]:
+def line_numbers_with_word_sequence(text: str, words: Sequence[str]) -> Iterator[int]:
     """Yield the numbers, from 0, of the lines of a lower-case text that contain the words in this order."""
     place, line, counted = 0, 0, 0
     while (found := text.find(words[0], place)) >= 0:
@@ -232,7 +232,9 @@ def _match(text: RunText, signatures: Iterable[FailureSignature], matched: dict[
     for signature in signatures:
         if text.place not in signature.places:
             continue
-        numbers = {number: words for words in signature.patterns for number in lines_with_words(lower, words)}
+        numbers = {
+            number: words for words in signature.patterns for number in line_numbers_with_word_sequence(lower, words)
+        }
         if text.cause and text.cause in signature.causes:
             numbers.setdefault(0, ())
         if numbers and signature.excluded:
@@ -247,7 +249,7 @@ def _match(text: RunText, signatures: Iterable[FailureSignature], matched: dict[
 
 
 def _has_words(line: str, words: Sequence[str]) -> bool:
-    return next(lines_with_words(line, words), None) is not None
+    return next(line_numbers_with_word_sequence(line, words), None) is not None
 
 
 def _evidence(text: RunText, line: int, words: Sequence[str] = ()) -> Document:
@@ -347,7 +349,7 @@ def read_findings_of_run(top: Path) -> list[Document]:
     return list(_earlier_findings(top).get("findings") or ())
 
 
-def match_failure_signatures(top: Path) -> tuple[str, ...] | None:
+def read_matched_signature_names(top: Path) -> tuple[str, ...] | None:
     """Return the names of the signatures that were found in a run; None if none were sought."""
     document = _earlier_findings(top)
     return tuple(finding["signature"] for finding in document["findings"]) if document else None

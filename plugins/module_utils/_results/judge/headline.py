@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
 from ..kpi import kpi_definitions
-from ..statistics.setting_effects import ObservedPoint, estimate_repeated_effects, setting_values_as_text
+from ..statistics.setting_effects import ObservedPoint, estimate_setting_effects_over_seeds, setting_values_as_text
 
 Kpi = Mapping[str, Any]
 #: With values at more test points than this, a headline figure names only the lowest and the highest.
@@ -215,12 +215,12 @@ def _paired_answer(points: Sequence[Point], kpis: Mapping[str, Kpi]) -> str:
         for point in points
         if point.number in kpis and kpis[point.number]["value"] is not None
     ]
-    effects = estimate_repeated_effects(observed)
+    effects = estimate_setting_effects_over_seeds(observed)
     if len(effects) != 1 or len(observed) < len(points) or effects[0][1]:
         return ""
     effect, kpi = effects[0][0], next(iter(kpis.values()))
     base, other = (_end_of_text(str(value)) for value in (effect.base, effect.value))
-    title, unit = kpi.get("title") or kpi["name"], difference_unit(kpi)
+    title, unit = kpi.get("title") or kpi["name"], unit_of_absolute_difference(kpi)
     for name, value in ((base, effect.base), (other, effect.value)):
         if changed := components_in_several_versions(points, {effect.setting: value}):
             ran = "; ".join(f"{component} {' and '.join(versions)}" for component, versions in changed.items())
@@ -252,7 +252,7 @@ def components_in_several_versions(points: Sequence[Point], values: Mapping[str,
 
 def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     """Return the absolute difference from the first point, as an interval where known."""
-    value, unit = kpi["value"] - first["value"], difference_unit(kpi)
+    value, unit = kpi["value"] - first["value"], unit_of_absolute_difference(kpi)
     if not value:
         return "no difference"
     interval = (kpi.get("difference") or {}).get("confidence")
@@ -265,7 +265,7 @@ def _absolute_difference_text(kpi: Kpi, first: Kpi) -> str:
     return f"difference {formats.format_interval_words(low, high, unit)}"
 
 
-def difference_unit(kpi: Kpi) -> str:
+def unit_of_absolute_difference(kpi: Kpi) -> str:
     """Return the unit of a difference: that between 10 % and 20 % is no 10 %."""
     return "percentage points" if kpi["unit"] == "%" else str(kpi["unit"])
 

@@ -120,7 +120,7 @@ def find_acknowledgement(
     return next((known for known in acknowledged if known.applies(series, today)), None)
 
 
-def regroup_since_acknowledged(series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date) -> KpiSeries:
+def move_regressed_runs_to_new(series: KpiSeries, acknowledged: Sequence[Acknowledgement], today: date) -> KpiSeries:
     """Return the series with the past runs that have a known regression among the new ones.
 
     So each later night is still compared with the runs before the regression, and covered by its acknowledgement.

@@ -140,7 +140,7 @@ def judge_history(suite: Sequence[KpiSeries], settings: HistorySettings) -> list
     Raises ValueError for a level, power or minimum_segment out of range.
     """
     today = history_settings.today_utc()
-    suite = [history_settings.regroup_since_acknowledged(series, settings.acknowledged, today) for series in suite]
+    suite = [history_settings.move_regressed_runs_to_new(series, settings.acknowledged, today) for series in suite]
     count = max(1, sum(_is_judged(series) for series in suite))
     segments = [compare_with_history.split_at_change_points(series, settings, count) for series in suite]
     dependence = time_dependence.estimate_suite_dependence([of_kpi.on_scale() for of_kpi in segments])

@@ -340,7 +340,7 @@ def missing_user_files_warnings(points: Iterable[Point]) -> list[str]:
     """Return a sentence for each test point at which files of users in pods are missing."""
     sentences = []
     for point in points:
-        why = _why_missing(point_reader.read_pod_users(point.folder, []).get("files") or {})
+        why = _why_missing(point_reader.read_simulated_user_summary(point.folder, []).get("files") or {})
         if why:
             sentences.append(f"Files of users are missing at test point {point.number}: {'; '.join(why)}.")
     return sentences

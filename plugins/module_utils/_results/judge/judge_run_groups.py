@@ -67,7 +67,7 @@ class RunSide:
     def simulated(self) -> bool | None:
         """Whether its figures are simulated; None if some are, because its workloads ran on both kinds of nodes."""
         points = [self.data[point.number] for point in self.run.points if point.number in self.data]
-        kinds = {timeline_views.node_kinds_of_workloads(data.table) for data in points} - {None}
+        kinds = {timeline_views.node_kind_of_timeline(data.table) for data in points} - {None}
         if not kinds:
             return self.run.simulated
         if len(kinds) > 1 or timeline_views.MIXED in kinds:

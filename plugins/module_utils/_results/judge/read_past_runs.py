@@ -138,7 +138,7 @@ def read_past_run(top: Path, record: Mapping[str, Any], source: str, notes: list
         _read_run_verdict(top, notes),
         source,
         passed_attempts_to_use(points, _does_run_repeat_points(top)),
-        explain_failures.match_failure_signatures(top),
+        explain_failures.read_matched_signature_names(top),
     )
 
 

@@ -288,7 +288,7 @@ def check_cluster_locks_kept(run: Run) -> list[dict[str, Any]]:
     """Check that the run kept its locks. Clusters that the run created have none."""
     if not any(run.top.glob(lock_records.PATTERN)):
         return []
-    why = lock_records.find_lost_lock(run.top)
+    why = lock_records.describe_lost_lock(run.top)
     if why:
         return [
             entry_of_check(
@@ -360,7 +360,7 @@ def error_class_of_verdict(run: Run, verdict: str) -> str | None:
     causes = _failure_causes(phases_[name] for name in phases_ if name in BEFORE)
     later = _failure_causes([*(point.record for point in run.points), *(phases_[name] for name in test)])
     causes += sorted(later, key=lambda cause: verdict == ERROR and not is_infrastructure_error(cause))
-    if verdict == ERROR and lock_records.find_lost_lock(run.top):
+    if verdict == ERROR and lock_records.describe_lost_lock(run.top):
         causes.insert(0, "LockLost")
     return next(iter(causes), None)
 

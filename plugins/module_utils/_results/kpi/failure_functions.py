@@ -30,7 +30,7 @@ from ..timeline.recovery_stages import (
     Recovery,
 )
 from .censored_quantiles import LEAST_ROWS, BootstrapResampling, ConfidenceInterval, DurationSample, parse_quantile
-from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrap_arguments_of_kpi, kpi_function
+from .point_data import INTENDED, SENT, KpiValue, NoFigure, PointData, bootstrap_replicates_and_interval, kpi_function
 
 #: What a sentence calls a failure that hits pods. Of several kinds a report leads with the last one of these.
 NOUNS = {
@@ -166,7 +166,7 @@ def recovery(data: PointData, stage: str = WHOLE, quantile: Any = "p50", failure
     bootstrap: dict[str, Any] = {}
     if len(chosen) >= LEAST_ROWS and 0 < q < 1:  # also of fewer workloads
         drawing = BootstrapResampling(len(chosen))
-        bootstrap = bootstrap_arguments_of_kpi(
+        bootstrap = bootstrap_replicates_and_interval(
             drawing, estimate.value, lambda drawing: drawing.quantiles(sample, [q])[:, 0], "order of the failures"
         )
     missing = sample.of - sample.n

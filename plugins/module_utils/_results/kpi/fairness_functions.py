@@ -21,10 +21,10 @@ from ..timeline.pod_lifetimes import SUCCEEDED, midpoint_of_span
 from .point_data import ENDED, SENT, KpiValue, PointData, kpi_function
 from .scheduler_functions import (
     WorkloadGangs,
-    duration_of_load,
     gang_wait_times,
     require_bottleneck_resource,
     require_gangs,
+    seconds_until_load_ended,
     simulated_kpi_arguments,
 )
 
@@ -128,7 +128,7 @@ def share_held(data: PointData, queue: str) -> KpiValue:
     """Dominant share of a queue in percent, mean over the time of the load in which it had workloads."""
     shares = shares_of_queue(data, queue)
     rows = require_gangs(data).queue.count(queue)
-    steps = shares.spans(duration_of_load(data))
+    steps = shares.spans(seconds_until_load_ended(data))
     spans = [(seconds, held) for seconds, held, waiting in steps if held + waiting > ROUNDING]
     length = sum(seconds for seconds, _held in spans)
     labels = {"queue": queue, "entitlement": round(100 * shares.entitlement, 1)}
@@ -147,7 +147,7 @@ def share_withheld(data: PointData, queue: str) -> KpiValue:
     """
     shares = shares_of_queue(data, queue)
     rows = require_gangs(data).queue.count(queue)
-    length = duration_of_load(data)
+    length = seconds_until_load_ended(data)
     labels = {"queue": queue, "entitlement": round(100 * shares.entitlement, 1)}
     if not length or not shares.entitlement:
         note = "it is entitled to nothing" if length else "no time passed"

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 
 from ..timeline.pod_lifetimes import SUCCEEDED
 from .point_data import KpiValue, NoFigure, PointData, kpi_function
-from .scheduler_functions import WorkloadGangs, duration_of_load, gangs_of_point, simulated_kpi_arguments
+from .scheduler_functions import WorkloadGangs, gangs_of_point, seconds_until_load_ended, simulated_kpi_arguments
 
 STATISTICS = ("mean", "max", "min")
 PLACED = "pods_scheduled"
@@ -235,7 +235,7 @@ def largest_free_slot(data: PointData, level: str, statistic: str = "mean") -> K
     """Mean over time, or ``min``, of the largest amount of the scarcest resource that was free in one domain."""
     gangs, topology = _needed_topology(data, level)
     slots = free_slots_over_time(data, level)
-    until = duration_of_load(data)
+    until = seconds_until_load_ended(data)
     if statistic == "mean":
         value = slots.mean(slots.largest, until)
     else:
@@ -253,7 +253,7 @@ def fragmentation(data: PointData, level: str) -> KpiValue:
     """
     gangs, topology = _needed_topology(data, level)
     slots = free_slots_over_time(data, level)
-    mean = slots.mean(slots.fragmentation, duration_of_load(data))
+    mean = slots.mean(slots.fragmentation, seconds_until_load_ended(data))
     labels = {"level": level, "resource": topology.resource}
     note = "nothing was free" if mean is None else ""
     value = None if mean is None else 100 * mean

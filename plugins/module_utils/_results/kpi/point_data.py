@@ -75,7 +75,7 @@ class KpiValue:
         )
 
 
-def bootstrap_arguments_of_kpi(
+def bootstrap_replicates_and_interval(
     drawing: BootstrapResampling,
     value: float | None,
     replicate: Callable[[BootstrapResampling], Any],
@@ -293,7 +293,7 @@ class PointData:
             order: Order of the rows, for the description of the method.
         """
         drawing = self.resampling_of(rows)
-        return {} if drawing is None else bootstrap_arguments_of_kpi(drawing, value, replicate, order)
+        return {} if drawing is None else bootstrap_replicates_and_interval(drawing, value, replicate, order)
 
     def bootstrap_quantile(self, sample: DurationSample, q: float, value: float | None) -> dict[str, Any]:
         """Return the same of a quantile; nothing for extremes, which have no bootstrap."""

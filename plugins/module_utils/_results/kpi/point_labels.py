@@ -83,7 +83,7 @@ def labels_of_point(run: Run, point: Point) -> dict[str, Any]:
 
 def add_node_kind_labels(labels: Mapping[str, Any], table: TimelineTable) -> dict[str, Any]:
     """Return the labels of a point with what its timeline says about the nodes of its workloads."""
-    kinds = timeline_views.node_kinds_of_workloads(table)
+    kinds = timeline_views.node_kind_of_timeline(table)
     if kinds in (None, timeline_views.SIMULATED):
         return dict(labels)
     simulated = any(stage["simulated"] for stage in table.stages)

@@ -45,7 +45,7 @@ def read_point_data(run: Run, point: Point, warnings: list[str]) -> PointData:
     products = run.clusters.get("sutest", {}).get("gpu_products") or {}
     simulated = any(product.startswith(run_labels.SIMULATED_PRODUCT) for product in products)
     notes: list[str] = []
-    users = point_reader.read_pod_users(point.folder, notes)
+    users = point_reader.read_simulated_user_summary(point.folder, notes)
     warnings += [f"point {point.number}: {note}" for note in notes]
     requests = _request_figures_reader(point, table)
     extras = PointExtras(
@@ -202,7 +202,7 @@ def read_captured_metrics(
         return {}
     try:
         return metrics_file.read_metrics_jsonl(
-            path, run.simulated and timeline_views.node_kinds_of_workloads(table) != timeline_views.REAL
+            path, run.simulated and timeline_views.node_kind_of_timeline(table) != timeline_views.REAL
         )
     except (DataError, KeyError, TypeError) as error:
         warnings.append(f"point {point.number}: metrics cannot be read: {error}")

@@ -132,13 +132,13 @@ def time_window_of_rates(data: PointData) -> tuple[float, float, str]:
         raise NoFigure(KpiValue(None, 0, data.of, note="no request ended"))
     first, last = float(np.nanmin(sent)), float(np.nanmax(ended))
     begin, end = float(np.nanmin(ended)), float(np.nanmax(sent))
-    steady = end - begin - paused_time(data, begin, end)
-    if steady > 0 and steady >= LEAST_STEADY * (end - first - paused_time(data, first, end)):
+    steady = end - begin - load_interruption_seconds(data, begin, end)
+    if steady > 0 and steady >= LEAST_STEADY * (end - first - load_interruption_seconds(data, first, end)):
         return begin, end, ""
     return first, last, "over all of the load, because it was short beside its requests"
 
 
-def paused_time(data: PointData, begin: float, end: float) -> float:
+def load_interruption_seconds(data: PointData, begin: float, end: float) -> float:
     """Return the seconds between two moments in which the load was interrupted."""
     pauses = require_request_figures(data).pauses
     return sum((max(0.0, min(end, after) - max(begin, before)) for before, after in pauses), 0.0)
@@ -148,7 +148,7 @@ def _rate_per_second(data: PointData, moments: Any, weights: Any, rows: Any, per
     """Return what came at ``moments``, with ``weights``, per second of the steady time. rows: the row of each."""
     np = data.np
     begin, end, note = time_window_of_rates(data)
-    paused = paused_time(data, begin, end)
+    paused = load_interruption_seconds(data, begin, end)
     if paused:
         note = "; ".join(filter(None, [note, f"without {formats.format_duration(paused)} of interruption"]))
     length = end - begin - paused

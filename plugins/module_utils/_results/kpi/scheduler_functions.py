@@ -120,7 +120,7 @@ class WorkloadGangs:
         return max(self.resources(), key=lambda name: share[name], default=None)
 
 
-def duration_of_load(data: PointData) -> float:
+def seconds_until_load_ended(data: PointData) -> float:
     """Return the length of the load in seconds: until the last workload ended, or the observation if some did not."""
     if not data.of:
         return 0.0
@@ -292,7 +292,7 @@ def utilisation(data: PointData, part: str = "held", resource: str = "") -> KpiV
     capacity = gangs.capacity.get(name)
     if not capacity:
         return KpiValue(None, 0, data.of, note=f"the capacity of {name} is unknown")
-    length = duration_of_load(data)
+    length = seconds_until_load_ended(data)
     each = [sum(_pod_seconds_of_part(gangs, row, life, part) for life in gangs.lives[row]) for row in range(data.of)]
     amounts = data.np.array([seconds * gangs.request[row].get(name, 0.0) for row, seconds in enumerate(each)])
     n = sum(1 for lives in gangs.lives if lives)

@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader
     Point,
     Result,
     Run,
-    for_each_point,
+    process_points_and_note_errors,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_views import rows_by_client
@@ -314,7 +314,7 @@ def _difference_from_first_point(first: tuple[str, KpiValue], point: Point, figu
     return {"difference": document}
 
 
-def load_definitions_of_run(paths: Iterable[str]) -> list[dict[str, Any]]:
+def load_and_check_kpi_definitions(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Read and check KPI definitions; see kpi_definitions.load_kpi_definitions()."""
     return kpi_definitions.load_kpi_definitions(paths, FUNCTIONS)
 
@@ -322,7 +322,7 @@ def load_definitions_of_run(paths: Iterable[str]) -> list[dict[str, Any]]:
 def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] = ()) -> Result:
     """Write kpis.json and attribution.json of the points from their timelines."""
     run = run_reader.read_run_directory(Path(run_dir))
-    loaded = load_definitions_of_run(definitions)
+    loaded = load_and_check_kpi_definitions(definitions)
     first: dict[str, tuple[str, KpiValue]] = {}
 
     def one(point: Point, warnings: list[str]) -> Result:
@@ -333,7 +333,7 @@ def write_kpis(run_dir: str, definitions: Iterable[str], points: Iterable[str] =
             "without_value": sum(1 for kpi in kpis if kpi["value"] is None),
         }
 
-    result = for_each_point(run, points, WRITTEN, one)
+    result = process_points_and_note_errors(run, points, WRITTEN, one)
     count = sum(row["kpis"] for row in result["points"])
     result["summary"] = (
         f"{formats.format_count(count, 'figure')} in {formats.format_count(len(result['points']), 'point')}"

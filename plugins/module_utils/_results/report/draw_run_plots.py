@@ -24,13 +24,13 @@ from .failure_plots import draw_failed_ranks, draw_use_of_gpu_seconds
 from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
-from .request_plots import draw_example_requests, draw_rate_against_latency, draw_servers_over_time, draw_token_gaps
+from .request_plots import draw_example_requests, draw_rate_against_latency, draw_rates_and_servers, draw_token_gaps
 from .scheduler_plots import draw_placement, draw_queue_shares
 from .stage_duration_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,
     draw_stage_distributions,
-    draw_stage_durations,
+    draw_stage_durations_by_workload,
 )
 
 #: In the order of the page.
@@ -38,7 +38,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     # First, because it is the purpose of a load in steps; other loads have none.
     "rate": lambda data, label, gpus: draw_rate_against_latency(data, label),
     "saturation": lambda data, label, gpus: draw_saturation_curves(data, label),
-    "servers": lambda data, label, gpus: draw_servers_over_time(data, label),
+    "servers": lambda data, label, gpus: draw_rates_and_servers(data, label),
     "requests": lambda data, label, gpus: draw_example_requests(data, label),
     "gaps": lambda data, label, gpus: draw_token_gaps(data, label),
     "ranks": lambda data, label, gpus: draw_failed_ranks(data, label),
@@ -50,7 +50,7 @@ POINT_PLOTS: dict[str, Callable[[PointData, str, float], PlotDrawing | None]] = 
     "shares": lambda data, label, gpus: draw_queue_shares(data, label),
     "placement": lambda data, label, gpus: draw_placement(data, label),
     "distributions": lambda data, label, gpus: draw_stage_distributions(data, label),
-    "durations": lambda data, label, gpus: draw_stage_durations(data, label),
+    "durations": lambda data, label, gpus: draw_stage_durations_by_workload(data, label),
     "loss": lambda data, label, gpus: draw_training_loss(data, label),
     "metrics": lambda data, label, gpus: draw_captured_metrics(data, label),
 }
@@ -186,7 +186,7 @@ def draw_plots_across_points(run: Run, content: Mapping[str, Any], folder: Path,
 
     def effects() -> list[PlotFile]:
         trainings = setting_effect_plots.draw_setting_effects(run.points, folder)
-        return trainings or setting_effect_plots.draw_repeated_effects(figures, run.points, folder)
+        return trainings or setting_effect_plots.draw_setting_effects_over_seeds(figures, run.points, folder)
 
     return drawn + _unless_broken("effects of settings", effects, notes)
 

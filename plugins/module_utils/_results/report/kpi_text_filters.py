@@ -56,5 +56,5 @@ FILTERS = {
     "stage": formats.stage_display_name,
     "stage_name": label_of_stage,
     "value_text": format_kpi_value,
-    "writer": formats.writer_display_name,
+    "writer": formats.stage_writer_display_name,
 }

@@ -38,7 +38,7 @@ def report_template_variables(
     record = run.record
     unread: list[str] = []
     state = run_facts.cluster_state_section(run.top, unread)
-    left = run_facts.run_diff_section(run.top, unread)
+    left = run_facts.changed_cluster_objects_section(run.top, unread)
     return {
         "title": f"{record.get('project') or 'run'} {'+'.join(record.get('presets') or [])}".strip(),
         "run": run.id,
@@ -123,12 +123,12 @@ def simulated_and_real_stages(run: Run, tables: Mapping[str, TimelineTable | Non
     """Return the simulated writers, the stages that depend on them, and the real stages by writer."""
     stages = [stage for table in tables.values() if table is not None for stage in table.stages]
     stages = [stage for stage in stages if not stage["name"].endswith("_first")]
-    kinds = {timeline_views.node_kinds_of_workloads(table) for table in tables.values() if table is not None}
+    kinds = {timeline_views.node_kind_of_timeline(table) for table in tables.values() if table is not None}
     simulated = {stage["name"] for stage in stages if stage["simulated"]}
     real: dict[str, dict[str, None]] = {}
     for stage in stages:
         if stage["name"] not in simulated:
-            real.setdefault(formats.writer_display_name(stage["writer"]), {})[
+            real.setdefault(formats.stage_writer_display_name(stage["writer"]), {})[
                 formats.stage_display_name(stage["name"])
             ] = None
     count = sum(
@@ -137,7 +137,7 @@ def simulated_and_real_stages(run: Run, tables: Mapping[str, TimelineTable | Non
     return {
         "apart": f"{formats.format_count(count, 'workload')} ran on simulated nodes" if count else "",
         "any": bool(simulated) or (run.simulated and kinds != {timeline_views.REAL}),
-        "writers": [formats.writer_display_name(simulated_writer) for simulated_writer in run.simulated_writers],
+        "writers": [formats.stage_writer_display_name(simulated_writer) for simulated_writer in run.simulated_writers],
         "stages": list(
             dict.fromkeys(formats.stage_display_name(stage["name"]) for stage in stages if stage["name"] in simulated)
         ),
@@ -169,7 +169,7 @@ def _point_template_variables(run: Run, point: Point, table: TimelineTable | Non
         "plots": [],
         "attribution": point.attribution,
         "noun": "workload" if table is None else table.noun,
-        "users": point_details.section_of_users_in_pods(point.folder, table),
+        "users": point_details.section_of_simulated_users(point.folder, table),
         **_measurements_of_point(table if table is not None and len(table) else None, point.kpis or []),
     }
 
@@ -262,7 +262,7 @@ def _stage_table_rows(table: TimelineTable, kpis: Sequence[Mapping[str, Any]]) -
         rows.append(
             {
                 "name": formats.stage_display_name(name),
-                "writer": formats.writer_display_name(stage["writer"]),
+                "writer": formats.stage_writer_display_name(stage["writer"]),
                 "simulated": stage["simulated"],
                 "after": formats.join_with_and(
                     [formats.stage_display_name(need) for need in stage.get("needs", ()) if need in table.latest]

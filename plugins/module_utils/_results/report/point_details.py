@@ -107,12 +107,12 @@ def _format_quantile(ordered: Sequence[float], q: float) -> str:
     return formats.format_duration(ordered[min(len(ordered) - 1, int(q * len(ordered)))]) if ordered else ""
 
 
-def section_of_users_in_pods(folder: Path, table: TimelineTable | None) -> dict[str, Any] | None:
+def section_of_simulated_users(folder: Path, table: TimelineTable | None) -> dict[str, Any] | None:
     """Return what the page shows of the users whose reports are in ``folder``/users; None if it has none.
 
     Users that did not succeed come first, then those that began last after their release.
     """
-    summary = point_reader.read_pod_users(folder, [])
+    summary = point_reader.read_simulated_user_summary(folder, [])
     if not summary or table is None:
         return None
     rows = [_simulated_user_row(folder, table, row) for row in range(len(table))]

@@ -225,7 +225,7 @@ def draw_token_gaps(data: PointData, label: str) -> PlotDrawing | None:
 BINS = 60
 
 
-def draw_servers_over_time(data: PointData, label: str) -> PlotDrawing | None:
+def draw_rates_and_servers(data: PointData, label: str) -> PlotDrawing | None:
     """Draw the rates of requests that were due, answered and late, and the numbers of servers wanted and ready.
 
     Returns None unless the servers were watched from the begin of the load to its end.

@@ -176,7 +176,7 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     }
 
 
-def run_diff_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
+def changed_cluster_objects_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     """Return the variables of the section on what the run left; None for a run without run_diff."""
     path = top / "run_diff.json"
     if not path.is_file():

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ..kpi.fairness_functions import shares_of_queue
 from ..kpi.placement_functions import count_domains_of_gangs, free_slots_over_time, topology_of_point
 from ..kpi.point_data import NoFigure, PointData
-from ..kpi.scheduler_functions import distinct_queue_names, duration_of_load, gangs_of_point
+from ..kpi.scheduler_functions import distinct_queue_names, gangs_of_point, seconds_until_load_ended
 from . import plot_canvas
 from .plot_canvas import COLOURS, GREY, PlotDrawing, factor_and_unit_of_time_axis
 
@@ -25,7 +25,7 @@ def draw_placement(data: PointData, label: str) -> PlotDrawing | None:
     if gangs is None or topology is None:
         return None
     np = data.np
-    stop = max(duration_of_load(data), 0.001)
+    stop = max(seconds_until_load_ended(data), 0.001)
     factor, unit = factor_and_unit_of_time_axis(stop)
     figure, axes = plot_canvas.create_stacked_axes(
         [1.6, 1.6, 1.3], top=0.42, gap=0.22, bottom=0.6 + plot_canvas.legend_height(len(topology.levels) + 1, 4)
@@ -98,7 +98,7 @@ def draw_queue_shares(data: PointData, label: str) -> PlotDrawing | None:
     if len(names) < 2:
         return None
     np = data.np
-    stop = max(duration_of_load(data), 0.001)
+    stop = max(seconds_until_load_ended(data), 0.001)
     try:
         shares = {name: shares_of_queue(data, name) for name in names}
     except NoFigure:

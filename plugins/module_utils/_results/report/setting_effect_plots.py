@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point
 
-from ..judge.headline import components_in_several_versions, difference_unit
+from ..judge.headline import components_in_several_versions, unit_of_absolute_difference
 from ..statistics import setting_effects
 from ..statistics.setting_effects import ObservedPoint, SettingEffect
 from . import plot_canvas
@@ -66,7 +66,7 @@ def draw_setting_effects(points: Sequence[Point], folder: Path) -> list[PlotFile
     return plots
 
 
-def draw_repeated_effects(
+def draw_setting_effects_over_seeds(
     headline: Sequence[Mapping[str, Any]], points: Sequence[Point], folder: Path
 ) -> list[PlotFile]:
     """Draw what the last setting of a matrix changed in each headline figure, with the values of a seed as repetitions.
@@ -86,7 +86,7 @@ def draw_repeated_effects(
             ]
             found = [
                 (effect, place)
-                for effect, place in setting_effects.estimate_repeated_effects(observed)
+                for effect, place in setting_effects.estimate_setting_effects_over_seeds(observed)
                 if not any(
                     components_in_several_versions(valid, {**place, effect.setting: value})
                     for value in (effect.base, effect.value)
@@ -146,7 +146,7 @@ def _effects_drawing(
     figure, (axis,) = plot_canvas.create_stacked_axes(
         [0.28 * len(effects) + 0.1], top=0.42, gap=0, bottom=0.56, left=left
     )
-    factor, unit = (100.0, "%") if effects[0].relative else (1.0, difference_unit(kpi))
+    factor, unit = (100.0, "%") if effects[0].relative else (1.0, unit_of_absolute_difference(kpi))
     better = {"higher": 1, "lower": -1}.get(kpi["direction"], 0)
     ends: list[tuple[float, str]] = []
     texts = []

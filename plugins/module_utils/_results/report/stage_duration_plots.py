@@ -27,7 +27,7 @@ QUANTILE = 0.95
 _COLUMNS = 2
 
 
-def draw_stage_durations(data: PointData, label: str) -> PlotDrawing | None:
+def draw_stage_durations_by_workload(data: PointData, label: str) -> PlotDrawing | None:
     """Draw one panel per stage with its duration for each workload, in submission order."""
     stages = stages_to_plot(data)
     if not stages:
@@ -99,9 +99,9 @@ def _draw_stage_duration_panel(data: PointData, axis: Any, stage: str, colour: s
     axis.set_title(stage_title_in_plot(stage, simulated), loc="left", fontsize=10.5, fontweight="bold", pad=4)
     room = ROOM - 1.25 * len(stage_title_in_plot(stage, simulated))  # in letters of the small title
     subtitles = (
-        f"after {after}; by {formats.writer_display_name(data.writers[stage])}",
+        f"after {after}; by {formats.stage_writer_display_name(data.writers[stage])}",
         f"after {after}",
-        f"by {formats.writer_display_name(data.writers[stage])}",
+        f"by {formats.stage_writer_display_name(data.writers[stage])}",
     )
     fitting = next((text for text in subtitles if len(text) <= room), "")
     axis.set_title(fitting, loc="right", fontsize=9.5, color=GREY, pad=4)
@@ -322,7 +322,7 @@ def draw_mean_stage_waterfall(
         furthest = max(furthest, edge)
         _label_bar(axis, place, (begin, edge), total * factor, text)
         title = stage_title_in_plot(part["name"], part["simulated"])
-        texts.append(f"{title} by {formats.writer_display_name(part['writer'])}: {text}.")
+        texts.append(f"{title} by {formats.stage_writer_display_name(part['writer'])}: {text}.")
         rows.append(
             [part["name"], part["writer"], part["simulated"], part["mean"], part["share"], low, high, part["slowest"]]
         )
@@ -335,7 +335,9 @@ def draw_mean_stage_waterfall(
     axis.grid(axis="y", visible=False)
     axis.set_xlabel(f"mean of the {n:,} of {of:,} that ended ({unit}); black: 95 %", loc="right")
     handles = [
-        Patch(facecolor=f"{colour[writer]}88", edgecolor=colour[writer], label=formats.writer_display_name(writer))
+        Patch(
+            facecolor=f"{colour[writer]}88", edgecolor=colour[writer], label=formats.stage_writer_display_name(writer)
+        )
         for writer in writers
     ]
     if any(part["simulated"] for part in parts):

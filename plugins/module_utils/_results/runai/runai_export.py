@@ -68,7 +68,7 @@ class WorkloadTimes:
         moments = self.moments
         seconds_by_event: dict[str, float | None] = {}
         for event, (key, reference) in scale_test_files.EVENTS.items():
-            since = scale_test_files.event_timestamp(reference)
+            since = scale_test_files.timestamp_field_of_event(reference)
             known = key not in self.sentinels
             seconds_by_event[event] = round(max(moments[key] - moments[since], 0.0), 6) if known else None
         return seconds_by_event
@@ -248,7 +248,7 @@ def draw_runai_plot(of: Sequence[WorkloadTimes], simulated: set[str], plot: str,
     FigureCanvasAgg(figure).print_png(str(path))
 
 
-def select_head_and_tail(of: Sequence[Any], head: int, tail: int) -> Sequence[Any]:
+def select_tail_of_head(of: Sequence[Any], head: int, tail: int) -> Sequence[Any]:
     """Return the first ``head`` workloads and of these the last ``tail``; 0 for all."""
     first = of[:head] if head else of
     return first[-tail:] if tail else first
@@ -286,7 +286,7 @@ def _draw_plots(
     table: TimelineTable, folder: Path, plots: Sequence[str], skip_errors: bool, head: int, tail: int
 ) -> None:
     seen = [stamps for _row, stamps in fully_measured_workloads(table, skip_errors)]
-    shown = select_head_and_tail(seen, head, tail)
+    shown = select_tail_of_head(seen, head, tail)
     simulated = events_of_simulated_stages(table)
     for plot in PLOTS:
         path = folder / f"{plot}.png"

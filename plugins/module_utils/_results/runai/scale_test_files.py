@@ -91,7 +91,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?$")
 
 
-def event_timestamp(event: str) -> str:
+def timestamp_field_of_event(event: str) -> str:
     """Return the timestamp of an event, or of the submission."""
     return SUBMIT if event == SUBMISSION else EVENTS[event][0]
 

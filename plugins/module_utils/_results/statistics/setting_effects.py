@@ -75,7 +75,9 @@ def estimate_setting_effects(
 SEED = "_seed"
 
 
-def estimate_repeated_effects(points: Sequence[ObservedPoint]) -> list[tuple[SettingEffect, dict[str, Hashable]]]:
+def estimate_setting_effects_over_seeds(
+    points: Sequence[ObservedPoint],
+) -> list[tuple[SettingEffect, dict[str, Hashable]]]:
     """Return what the last setting of a matrix changed at each combination of the others, if a seed varies too.
 
     Each value of the seed is a repetition: pairs of points have the same seed, and the interval is over the seeds. The

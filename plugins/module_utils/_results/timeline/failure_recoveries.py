@@ -31,8 +31,8 @@ from .failure_rows import (
     OF_CONTROL_PLANE,
     WORKER_AWAY,
     Injection,
+    group_failure_rows,
     read_failure_rows,
-    sort_failure_rows,
 )
 from .gpu_seconds_lost_to_failures import share_gpu_seconds
 from .pod_lifetimes import FAILED, NEVER, RUNNING, SCHEDULED, SUCCEEDED, Span, midpoint_of_span
@@ -198,7 +198,7 @@ def join_failures(
     progress: what workloads say of their steps.
     """
     result = PointFailures(end=end)
-    ledger = sort_failure_rows(rows, dated)
+    ledger = group_failure_rows(rows, dated)
     result.skipped, result.notes = ledger.skipped, ledger.notes
     result.outages = [failure for failure in ledger.injections if failure.kind in OF_CONTROL_PLANE]
     result.workers_away = [failure.injected for failure in ledger.injections if failure.kind == WORKER_AWAY]

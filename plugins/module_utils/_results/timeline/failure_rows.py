@@ -76,7 +76,9 @@ def read_failure_rows(folder: Path, anchor: Any, start: float, notes: list[str])
     return rows
 
 
-def sort_failure_rows(rows: Iterable[Mapping[str, Any]], date_node: Callable[[Mapping[str, Any]], Span]) -> FailureRows:
+def group_failure_rows(
+    rows: Iterable[Mapping[str, Any]], date_node: Callable[[Mapping[str, Any]], Span]
+) -> FailureRows:
     """Sort the rows of a point by what they say.
 
     Args:

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_v
     NODE,
     REAL,
     WorkloadNodes,
-    node_kinds_of_workloads,
+    node_kind_of_timeline,
 )
 
 from . import audit_and_creation_times as audit_logs
@@ -189,7 +189,7 @@ def build_timeline_from_inputs(
     if nodes is not None:
         table.nodes = nodes.kinds_by_workload()
         table.header["simulated_writers"] = sorted(simulated)
-        if inputs.kinds and node_kinds_of_workloads(table) == REAL:
+        if inputs.kinds and node_kind_of_timeline(table) == REAL:
             stages = _applicable_stages(inputs, own_kinds, set(simulated) - {NODE})
             table.header["stages"] = [stage.header() for stage in stages]
     return table

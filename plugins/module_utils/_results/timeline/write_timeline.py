@@ -25,7 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import request_reader, run_reader, timeline_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.request_reader import InferenceRequests
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Result, for_each_point
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    Point,
+    Result,
+    process_points_and_note_errors,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
     MOMENTS,
     TimelineTable,
@@ -211,7 +215,7 @@ def write_timeline(
             "contradictions": len(table.contradictions),
         }
 
-    result = for_each_point(run, points, ("timeline.jsonl", "timeline.csv"), one)
+    result = process_points_and_note_errors(run, points, ("timeline.jsonl", "timeline.csv"), one)
     planned = sum(row["planned"] for row in result["points"])
     outcomes: Counter[str] = Counter()
     for row in result["points"]:

@@ -23,7 +23,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, watch_events
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
+    WatchConnection,
+    events_of_watch_connection,
+)
 
 from . import advertised_gpus, fake_gpu_operator, kwok_on_real_cluster, simulated_gpu_slices
 from .fake_gpu_operator import NODE_LABELS
@@ -173,7 +176,7 @@ def await_fake_nodes_ready(client: Client, spec: NodePoolSpec, wanted: list[str]
             return
         watch = WatchConnection(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
         try:
-            for event in watch_events(watch):
+            for event in events_of_watch_connection(watch):
                 if event["type"] != "BOOKMARK" and is_node_schedulable(event["object"]):
                     waiting.discard(event["object"]["metadata"]["name"])
                 if not waiting:

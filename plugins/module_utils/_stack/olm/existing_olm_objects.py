@@ -157,7 +157,7 @@ def _version_sort_key(csv: str) -> tuple[Any, ...] | None:
     return (*numbers, not before, before)
 
 
-def operator_group_to_use(
+def existing_operator_group(
     cache: WatchCache, operator: OperatorSpec, offer: CatalogOffer | None, run_id: str
 ) -> dict[str, Any] | None:
     """Return the OperatorGroup to use, None if one must be created. Raises OwnershipError for a conflicting one."""
@@ -213,7 +213,7 @@ def package_of_csv(cache: WatchCache, csv: dict[str, Any]) -> str:
     return ""
 
 
-def catalog_source_to_use(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dict[str, Any] | None:
+def existing_catalog_source(cache: WatchCache, operator: OperatorSpec, run_id: str) -> dict[str, Any] | None:
     """Return the CatalogSource that the operator names, None if it must be created.
 
     Raises InputError if it does not exist, OwnershipError for a different one of that name.

@@ -68,12 +68,12 @@ def install_operators(
             writer.check, writer.diff = check, diff
         if check:
             changes = [installation.predict() for installation in installations]
-            result = [describe_installation_state(installation) for installation in installations]
+            result = [installation_state_record(installation) for installation in installations]
             return {"changed": any(changes), "operators": result, "diff": diff.shown()}
         failures = _advance_all(installations, cache, timeout, say)
         if failures:
             _raise_failures(client, cache, installations, failures, timeout, step)
-        result = [describe_installation_state(installation) for installation in installations]
+        result = [installation_state_record(installation) for installation in installations]
     changed = any(installation.writer.changes for installation in installations)
     if changed:
         say(f"{len(installations)} operators are installed after {time.monotonic() - began:.0f} s")
@@ -106,7 +106,7 @@ def _check_conflicts(
     """Check one operator for conflicts with existing objects; return its installation, not started yet."""
     existing = existing_olm_objects.existing_subscription(cache, operator, run_id)
     if existing is None or existing.ours:
-        existing_olm_objects.catalog_source_to_use(cache, operator, run_id)
+        existing_olm_objects.existing_catalog_source(cache, operator, run_id)
     offer = None
     if existing is None or existing.ours or operator.version:
         offer = existing_olm_objects.find_offer_in_catalog(client, cache, operator)
@@ -115,7 +115,7 @@ def _check_conflicts(
     else:
         if offer is not None:
             existing_olm_objects.refuse_kinds_of_other_operators(cache, operator, offer)
-        existing_olm_objects.operator_group_to_use(cache, operator, offer, run_id)
+        existing_olm_objects.existing_operator_group(cache, operator, offer, run_id)
     return OperatorInstallation(
         client, cache, operator, run_id, say, {each.package for each in operators}, existing, offer
     )
@@ -178,10 +178,10 @@ def _raise_failures(
     text = "\n".join(lines) + kept
     if all(": after " in failure for failure in failures.values()):
         raise WaitTimeout(text)
-    raise InstallError(text, [describe_installation_state(installation) for installation in installations])
+    raise InstallError(text, [installation_state_record(installation) for installation in installations])
 
 
-def describe_installation_state(installation: OperatorInstallation) -> dict[str, Any]:
+def installation_state_record(installation: OperatorInstallation) -> dict[str, Any]:
     """Return the state of one operator, as the module does."""
     csv, offer = installation.csv(), installation.offer
     subscription = installation.existing.subscription if installation.existing else None

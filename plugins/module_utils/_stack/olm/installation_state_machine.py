@@ -212,7 +212,7 @@ class OperatorInstallation:
         wait = self.writer.ensure_namespace(self.operator.catalog_namespace)
         if wait:
             return wait
-        source = existing_olm_objects.catalog_source_to_use(self.cache, self.operator, self.run_id)
+        source = existing_olm_objects.existing_catalog_source(self.cache, self.operator, self.run_id)
         if self.operator.catalog_pull_secret:
             self.writer.ensure_pull_secret()
         if source is None:
@@ -241,7 +241,7 @@ class OperatorInstallation:
         wait = self.writer.ensure_namespace(self.operator.namespace)
         if wait:
             return wait
-        if existing_olm_objects.operator_group_to_use(self.cache, self.operator, self.offer, self.run_id) is None:
+        if existing_olm_objects.existing_operator_group(self.cache, self.operator, self.offer, self.run_id) is None:
             self.writer.create(operator_objects.operator_group_manifest(self.operator, self.offer, self.run_id))
         for manifest in self.operator.objects:
             wait = self.writer.ensure_namespace(manifest["metadata"].get("namespace") or self.operator.namespace)

@@ -87,7 +87,7 @@ def components_section_of_exactly(asked: Mapping[str, str], there: Sequence[str]
     return {name: {"managementState": asked.get(name, REMOVED)} for name in sorted({*asked, *there})}
 
 
-def spec_with_settings(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def spec_with_values_by_path(spec: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``spec`` with values set by path (``components.kserve.serving.managementState``, "spec." is optional).
 
     Raises InputError for a path through a value that is not a dictionary.
@@ -140,7 +140,7 @@ def check_foreign_cluster_may_change(
             f" {', '.join(sorted(lacking))}:"
             " left unchanged. rhoai_adopt=true adds them for the duration of the run"
         )
-    wanted = spec_with_settings(field_at_path(existing, "spec", {}), settings)
+    wanted = spec_with_values_by_path(field_at_path(existing, "spec", {}), settings)
     if wanted != field_at_path(existing, "spec", {}):
         raise OwnershipError(
             f"{format_object_title(existing)}, which this run did not create, does not have the requested"

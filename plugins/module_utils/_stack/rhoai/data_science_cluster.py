@@ -142,7 +142,7 @@ class DataScience:
                 patch = component_states.patch_adding_components(lacking, before, wanted.run_id, self.asked)
                 self._patch(existing, patch, f"added {', '.join(sorted(lacking))} to", check)
             return
-        spec = component_states.spec_with_settings(
+        spec = component_states.spec_with_values_by_path(
             {"components": component_states.components_section_of_exactly(self.asked, known)}, wanted.settings
         )
         if existing is None:
@@ -158,7 +158,7 @@ class DataScience:
             "managementState": component_states.MANAGED if wanted.monitoring else component_states.REMOVED,
             "namespace": wanted.monitoring_namespace,
         }
-        more = component_states.spec_with_settings({}, wanted.initialisation_settings)
+        more = component_states.spec_with_values_by_path({}, wanted.initialisation_settings)
         asked = {"monitoring": monitoring, **more}
         existing = self._one("DSCInitialization")
         if existing is None:

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.capacity_
     MOST_CERTAIN,
     CapacitySearch,
     SearchStep,
-    probability_above,
+    probability_capacity_above_rate,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,10 @@ def test_bounds_surround_the_median_and_stay_between_the_rates(steps, share):
 def test_more_requests_within_the_objective_never_speak_for_a_smaller_capacity(rate, count, part, share):
     kept = round(count * part)
     fewer = SearchStep(rate, count, max(kept - 1, 0))
-    low, high = probability_above(fewer, share), probability_above(SearchStep(rate, count, kept), share)
+    low, high = (
+        probability_capacity_above_rate(fewer, share),
+        probability_capacity_above_rate(SearchStep(rate, count, kept), share),
+    )
     assert 1 - MOST_CERTAIN <= low <= high + 1e-12 <= MOST_CERTAIN + 1e-9
 
 

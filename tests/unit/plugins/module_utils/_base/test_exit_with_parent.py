@@ -70,6 +70,6 @@ def test_nothing_is_sent_while_the_caller_lives(worker: subprocess.Popen[bytes],
 
 def test_a_process_lives_until_it_was_waited_for() -> None:
     one = subprocess.Popen([sys.executable, "-c", ""])
-    assert signals.is_process_alive(one.pid)
+    assert signals.does_process_exist(one.pid)
     one.wait()
-    assert not signals.is_process_alive(one.pid)
+    assert not signals.does_process_exist(one.pid)

@@ -44,7 +44,11 @@ def test_a_value_that_says_nothing_is_no_secret(value):
 def test_entries_are_found_and_masked_at_any_depth():
     value = {"a": [{"my_token": "hunter22", "n": 1}], "password": {"x": "y"}, "b": "z"}
     assert list(secret_names.secret_entries(value, "s")) == [("s.a[0].my_token", "hunter22")]
-    assert secret_names.mask_entries(value) == {"a": [{"my_token": MASK, "n": 1}], "password": {"x": "y"}, "b": "z"}
+    assert secret_names.mask_secret_entries(value) == {
+        "a": [{"my_token": MASK, "n": 1}],
+        "password": {"x": "y"},
+        "b": "z",
+    }
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_failed_and_unfinished_workloads_are_kept_and_first_and_last_of_the_rest
     ],
 )
 def test_an_object_is_ready_if_it_says_so_or_says_nothing(one: dict[str, Any], ready: bool) -> None:
-    assert capture_contents.says_it_is_ready(one) is ready
+    assert capture_contents.is_not_reported_unready(one) is ready
 
 
 def test_secrets_in_objects_are_masked_and_secrets_left_out(tmp_path: Any) -> None:

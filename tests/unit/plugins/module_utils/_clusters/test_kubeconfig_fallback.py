@@ -33,7 +33,7 @@ def test_the_first_that_leads_to_the_cluster_of_the_run_is_taken(tmp_path: Path)
     assert providers.first_usable_kubeconfig(known, paths) == {"kubeconfig": str(tmp_path / "b"), "context": ""}
     assert providers.first_usable_kubeconfig(known, paths[:3]) is None
     with pytest.raises(InputError, match="leads to https://another.example.*run is at api.lab.example: nothing"):
-        providers.refuse_other_cluster(known, paths[2])
+        providers.raise_wrong_cluster_error(known, paths[2])
 
 
 def test_a_context_that_the_new_file_does_not_have_is_not_insisted_on(tmp_path: Path) -> None:

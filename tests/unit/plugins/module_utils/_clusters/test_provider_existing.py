@@ -34,32 +34,32 @@ def test_an_existing_cluster_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_
     kubeconfig(tmp_path / ".kube", "https://somewhere:6443")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InputError, match="requires a kubeconfig: set"):
-        providers.existing_cluster_kubeconfig({}, {}, "cluster")
+        providers.explicitly_named_kubeconfig({}, {}, "cluster")
 
 
 def test_the_setting_goes_before_the_environment(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     environment = {"KUBECONFIG": str(second)}
-    assert providers.existing_cluster_kubeconfig({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(
+    assert providers.explicitly_named_kubeconfig({"cluster_kubeconfig": str(first)}, environment, "cluster") == str(
         first
     )
-    assert providers.existing_cluster_kubeconfig({}, environment, "cluster") == str(second)
+    assert providers.explicitly_named_kubeconfig({}, environment, "cluster") == str(second)
 
 
 def test_a_missing_file_says_where_its_name_came_from(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cluster_kubeconfig names '/no/such', and there is no file /no/such"):
-        providers.existing_cluster_kubeconfig({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
+        providers.explicitly_named_kubeconfig({"cluster_kubeconfig": "/no/such"}, {}, "cluster")
     with pytest.raises(InputError, match="the environment variable KUBECONFIG names"):
-        providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
+        providers.explicitly_named_kubeconfig({}, {"KUBECONFIG": str(tmp_path / "gone")}, "cluster")
     with pytest.raises(InputError, match=r"there is no file \S+ \(it is a folder\)$"):
-        providers.existing_cluster_kubeconfig({"cluster_kubeconfig": str(tmp_path)}, {}, "cluster")
+        providers.explicitly_named_kubeconfig({"cluster_kubeconfig": str(tmp_path)}, {}, "cluster")
 
 
 def test_two_files_in_kubeconfig_are_not_guessed_between(tmp_path: Path) -> None:
     first, second = kubeconfig(tmp_path, "https://a", "a"), kubeconfig(tmp_path, "https://b", "b")
     with pytest.raises(InputError, match="names 2 files .*choose one with -e cluster_kubeconfig"):
-        providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
-    assert providers.existing_cluster_kubeconfig({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(
+        providers.explicitly_named_kubeconfig({}, {"KUBECONFIG": f"{first}:{second}"}, "cluster")
+    assert providers.explicitly_named_kubeconfig({}, {"KUBECONFIG": f"{tmp_path}/gone:{second}"}, "cluster") == str(
         second
     )
 
@@ -93,8 +93,8 @@ def test_an_existing_target_is_checked_before_a_request_is_sent(tmp_path: Path) 
         "cluster_expected_host": "api.lab.example",
     }
     with pytest.raises(InputError, match="cluster_expected_host is 'api.lab.example'"):
-        providers.check_existing_cluster(ClusterTarget(("sutest", "driver"), chosen), {})
-    found = providers.check_existing_cluster(
+        providers.verified_existing_cluster_access(ClusterTarget(("sutest", "driver"), chosen), {})
+    found = providers.verified_existing_cluster_access(
         ClusterTarget(("sutest",), {**chosen, "cluster_expected_host": "127.0.0.1"}), {}
     )
     assert found == {"kubeconfig": str(path), "context": "", "api_host": "127.0.0.1:1"}

@@ -12,7 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import (
     ServedKind,
-    kinds_in_group_discovery,
+    kinds_in_preferred_versions,
 )
 from scripted_server import RESET, Asked, ScriptedServer, reply, status_object
 
@@ -132,7 +132,7 @@ def test_aggregated_discovery_takes_each_kind_in_its_preferred_version() -> None
         ]
         return {"version": name, "resources": resources}
 
-    found = kinds_in_group_discovery(
+    found = kinds_in_preferred_versions(
         {"items": [{"metadata": {"name": "g"}, "versions": [version("v2", "A"), version("v1", "A", "B")]}]}
     )
     assert [(one.api_version, one.kind) for one in found] == [("g/v2", "A"), ("g/v1", "B")]

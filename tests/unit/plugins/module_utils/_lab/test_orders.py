@@ -10,7 +10,7 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import quads_errors, quads_options
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import earliest_active_schedule
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import first_created_active_schedule
 from quads_simulator import cron
 from quads_simulator import lab as labs
 
@@ -71,8 +71,8 @@ def test_the_earliest_schedule_holds_a_host():
     from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import HostSchedule
 
     rows = [HostSchedule(16, "h", 1), HostSchedule(17, "h", 2), HostSchedule(9, "h", 3, active=False)]
-    assert earliest_active_schedule(rows) == rows[0]
-    assert earliest_active_schedule([]) is None
+    assert first_created_active_schedule(rows) == rows[0]
+    assert first_created_active_schedule([]) is None
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=id", "{{ 1 + 1 }}", "a b", "a/../b", "a\nb", "x" * 254])

@@ -9,7 +9,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._lab import (
     quads_module_actions,
     quads_records,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import adopt_active_assignment
+from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_acquisition import (
+    lease_from_active_assignment,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file import LeaseFile, read_lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
     refuse_mistyped_lease_id,
@@ -55,13 +57,13 @@ def test_the_end_of_an_adopted_lease_is_not_called_utc_while_the_zone_is_unknown
     for assignment in lab.simulator.assignments.values():
         assignment.description = "of the team"  # without our tag nothing tells the zone
     one = client(lab.simulator, Wire(lab.simulator))
-    view = adopt_active_assignment(one, "cloud02", LEASE).view()
+    view = lease_from_active_assignment(one, "cloud02", LEASE).view()
     assert view["utc_offset_known"] is False
     assert view["expires_at"] and not view["expires_at"].endswith("Z")
     summary = quads_module_actions._format_lease_summary(view)
     assert f"until {view['expires_at']} by the server's clock, whose time zone is unknown" in summary
     one.ahead = -300 * 60.0
-    known = adopt_active_assignment(one, "cloud02", LEASE).view()
+    known = lease_from_active_assignment(one, "cloud02", LEASE).view()
     assert known["expires_at"].endswith("Z")
     assert f"until {known['expires_at']}:" in quads_module_actions._format_lease_summary(known)
     assert quads_records.describe_end_of_lease(None) == "None"

@@ -7,7 +7,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.node_count_for_users import (
     NodeSize,
     UserDemand,
-    nodes_needed_for_users,
+    node_count_and_deciding_limit,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,18 +28,18 @@ NODE = NodeSize(cpu=16, memory=64, volumes=26)
     ],
 )
 def test_the_scarcest_limit_decides(users: int, user: UserDemand, nodes: int, decides: str) -> None:
-    found = nodes_needed_for_users(users, user, NODE)
+    found = node_count_and_deciding_limit(users, user, NODE)
     assert (found["nodes"], found["decides"]) == (nodes, decides)
 
 
 def test_users_that_do_not_share_a_node_need_more_than_the_usual_rule_says() -> None:
-    found = nodes_needed_for_users(10, UserDemand(9, 1), NODE)
+    found = node_count_and_deciding_limit(10, UserDemand(9, 1), NODE)
     assert (found["nodes"], found["nodes_if_split"]) == (10, 7)
 
 
 def test_a_user_that_fits_on_no_node_is_refused() -> None:
     with pytest.raises(InputError, match="a user needs 15 of cpu, and a node has room for 14"):
-        nodes_needed_for_users(1, UserDemand(15, 1), NODE)
+        node_count_and_deciding_limit(1, UserDemand(15, 1), NODE)
 
 
 @given(
@@ -52,7 +52,7 @@ def test_a_user_that_fits_on_no_node_is_refused() -> None:
 def test_what_is_computed_is_enough_and_not_one_node_too_many(
     users: int, cpu: float, memory: float, pods: int, volumes: int
 ) -> None:
-    found = nodes_needed_for_users(users, UserDemand(cpu, memory, pods, volumes), NODE)
+    found = node_count_and_deciding_limit(users, UserDemand(cpu, memory, pods, volumes), NODE)
     each = found["users_per_node"]
     assert each * cpu <= 14 + 1e-6 and each * memory <= 60 + 1e-6
     assert each * pods <= 235 and each * volumes <= 26

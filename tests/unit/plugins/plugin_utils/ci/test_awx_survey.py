@@ -82,7 +82,7 @@ LOADED = {"007": 7, "yes": True, "no": False, "0x10": 16, "1e3": 1000.0, "~": No
 def test_a_text_answer_keeps_its_text(tmp_path: Path, name: str, answer: str) -> None:
     (tmp_path / "extravars").write_text(f"!unsafe '{name}': !unsafe '{answer}'\nother: 3\n", encoding="utf-8")
     extra = {name: LOADED[answer], "other": 3}
-    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars", "other=3"], CATALOGUE)
+    awx.restore_original_answer_texts(extra, [f"@{tmp_path}/extravars", "other=3"], CATALOGUE)
     assert extra == {name: answer, "other": 3}
 
 
@@ -101,7 +101,7 @@ def test_an_empty_answer_is_none_and_others_keep_their_type(tmp_path: Path) -> N
         "preset": [7, "light"],
         "fine_tuning_memory": "5",
     }
-    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars"], CATALOGUE)
+    awx.restore_original_answer_texts(extra, [f"@{tmp_path}/extravars"], CATALOGUE)
     assert extra == {
         "fine_tuning_count": 3,
         "fine_tuning_preload": True,
@@ -114,5 +114,5 @@ def test_an_empty_answer_is_none_and_others_keep_their_type(tmp_path: Path) -> N
 def test_a_file_that_is_no_survey_changes_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "extravars").write_text(content, encoding="utf-8")
     extra = {"x": 1}
-    awx.restore_text_answers(extra, [f"@{tmp_path}/extravars", f"@{tmp_path}/none", "@"], CATALOGUE)
+    awx.restore_original_answer_texts(extra, [f"@{tmp_path}/extravars", f"@{tmp_path}/none", "@"], CATALOGUE)
     assert extra == {"x": 1}

@@ -75,10 +75,12 @@ def test_a_failing_verdict_fails_the_session_that_reported_only(tmp_path: Path) 
 def test_a_release_that_had_nothing_to_release_was_skipped() -> None:
     ran = {**done("test", "release"), "cleanup": {"status": "skipped"}}
     kept = {"sutest": {"state": "acquired", "kept": True}}
-    assert close_session.released_nothing(record(phases=ran, clusters=kept), {})
-    assert not close_session.released_nothing(record(phases=ran, clusters=kept), {"state": "released"})
-    assert not close_session.released_nothing(record(phases=ran, clusters={"sutest": {"state": "acquired"}}), {})
-    assert not close_session.released_nothing(record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {})
+    assert close_session.had_nothing_to_release(record(phases=ran, clusters=kept), {})
+    assert not close_session.had_nothing_to_release(record(phases=ran, clusters=kept), {"state": "released"})
+    assert not close_session.had_nothing_to_release(record(phases=ran, clusters={"sutest": {"state": "acquired"}}), {})
+    assert not close_session.had_nothing_to_release(
+        record(phases=ran | {"release": {"status": "failed"}}, clusters=kept), {}
+    )
 
 
 def test_only_a_failing_verdict_fails_the_run() -> None:

@@ -147,9 +147,9 @@ def test_a_lost_kubeconfig_of_a_received_run_is_not_replaced_by_one_that_its_set
 ) -> None:
     variables = {"cluster_kubeconfig": str(program)}
     for directory, expected in ((own, str(program)), (received, "")):
-        access = foreign_kubeconfigs.access_of_session(str(directory), variables, {}, lambda one: one)
+        access = foreign_kubeconfigs.create_trusted_access_lookup(str(directory), variables, {}, lambda one: one)
         assert access("sutest").run["cluster_kubeconfig"] == expected
-    extra = foreign_kubeconfigs.access_of_session(str(received), {}, variables, lambda one: one)("sutest")
+    extra = foreign_kubeconfigs.create_trusted_access_lookup(str(received), {}, variables, lambda one: one)("sutest")
     assert extra.extra["cluster_kubeconfig"] == str(program)
 
 
@@ -157,7 +157,9 @@ def test_a_run_directory_that_says_that_it_was_opened_where_it_lies_is_foreign(t
     """Who sends an archive may know where it will be unpacked."""
     foreign = Path(shutil.copytree(own, tmp_path / "predicted"))
     run_record.update_record(foreign, lambda record: record.update(directory=str(foreign)))
-    assert foreign_kubeconfigs.is_own_directory(own) and not foreign_kubeconfigs.is_own_directory(foreign)
+    assert foreign_kubeconfigs.is_own_uncopied_directory(own) and not foreign_kubeconfigs.is_own_uncopied_directory(
+        foreign
+    )
     with pytest.raises(InputError, match="used only if you name it"):
         begin(tmp_path, GIVES_BACK, {"run_dir": str(foreign)})
 

@@ -72,8 +72,8 @@ def test_no_file_of_the_run_has_them_and_the_roles_get_them(tmp_path: Path, how:
     masked = yaml.safe_load((directory / "settings.yml").read_text())["fine_tuning_environment"]
     assert masked == {"MY_TOKEN": "<secret>", "HTTPS_PROXY": "<secret>", "NCCL_DEBUG": "INFO"}
     secrets = {name: ENVIRONMENT[name] for name in ("MY_TOKEN", "HTTPS_PROXY")}
-    assert secrets_inside_settings.read_secrets_in_setting("fine_tuning_environment", masked) == secrets
-    assert secrets_inside_settings.read_secrets_in_setting("fine_tuning_environment", ENVIRONMENT) == secrets
+    assert secrets_inside_settings.unmasked_secrets_of_setting("fine_tuning_environment", masked) == secrets
+    assert secrets_inside_settings.unmasked_secrets_of_setting("fine_tuning_environment", ENVIRONMENT) == secrets
     assert set(secrets_inside_settings.kept_secret_entries().values()) == set(secrets.values())
 
 

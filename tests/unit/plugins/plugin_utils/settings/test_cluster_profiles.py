@@ -20,10 +20,10 @@ def test_a_profile_matches_by_host_kind_or_node(key: str) -> None:
 
 
 def test_without_a_match_the_kinds_are_listed() -> None:
-    (line,) = presets_from_variables.describe_unmatched_profiles({"metl": "gpu"}, CLUSTER)
+    (line,) = presets_from_variables.describe_cluster_without_profile({"metl": "gpu"}, CLUSTER)
     assert "its kind is metal (did you mean 'metal'?)" in line
     assert all(kind in line for kind in KINDS)
-    assert presets_from_variables.describe_unmatched_profiles({}, CLUSTER) == []
+    assert presets_from_variables.describe_cluster_without_profile({}, CLUSTER) == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_a_host_with_settings_of_its_own_has_its_own_cluster_in_declared_types()
 def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
     given = {"cluster_provider": "managed", "cluster_lifetime": "2h", "cluster_purpose": "a test"}
     [target] = cluster_settings.cluster_targets(KNOWN, given, HostVars(), {})
-    [record] = cluster_settings.records_before_acquisition([target], "t1121-abcdef")
+    [record] = cluster_settings.initial_cluster_records([target], "t1121-abcdef")
     taken, expires = (datetime.fromisoformat(record[name]) for name in ("taken", "expires"))
     assert (expires - taken).total_seconds() == 7200
     assert (record["name"], record["owner"], record["purpose"]) == ("t1121-abcdef", "t1121-abcdef", "a test")
@@ -43,7 +43,7 @@ def test_a_record_has_owner_and_expiry_before_the_cluster_is_acquired() -> None:
     assert described["acquired"] and {"acquire", "finish", "release"} <= set(described["steps"])
     [other] = cluster_settings.cluster_targets(KNOWN, {"cluster_lifetime": "soon"}, HostVars(), {})
     with pytest.raises(InputError, match="cluster_lifetime"):
-        cluster_settings.records_before_acquisition([other], "t1121-abcdef")
+        cluster_settings.initial_cluster_records([other], "t1121-abcdef")
 
 
 def test_the_standing_rehearsal_cluster_is_used_only_if_the_command_line_names_it() -> None:
@@ -79,7 +79,7 @@ def test_a_lost_kubeconfig_is_replaced_by_one_of_the_same_cluster(
     warnings: list[str] = []
 
     def replace(extra: dict[str, str], **run: str) -> tuple[dict[str, dict[str, Any]], bool]:
-        given = cluster_settings.kubeconfig_settings_of_session(run, extra, lambda one: one)
+        given = cluster_settings.create_kubeconfig_settings_lookup(run, extra, lambda one: one)
         return clusters_of_run.replace_recorded_access(tmp_path, given, warnings.append)
 
     assert replace({})[1] is False and "no longer exists (/gone)" in warnings[0]
@@ -95,6 +95,6 @@ def test_a_lost_kubeconfig_of_a_hub_is_replaced(tmp_path: Path) -> None:
     clusters_of_run.update_host_records(
         tmp_path, ["sutest"], {"provider": "hive_pool", "state": "acquired", "provider_data": data}
     )
-    given = cluster_settings.kubeconfig_settings_of_session({"cluster_hive_kubeconfig": "/hub"}, {}, lambda one: one)
+    given = cluster_settings.create_kubeconfig_settings_lookup({"cluster_hive_kubeconfig": "/hub"}, {}, lambda one: one)
     clusters, changed = clusters_of_run.replace_recorded_access(tmp_path, given, lambda _text: None)
     assert changed and clusters["sutest"]["provider_data"] == {"hub": "/hub", "namespace": "pools"}

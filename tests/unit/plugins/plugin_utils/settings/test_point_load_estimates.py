@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 def test_the_nodes_of_a_simulated_cluster_are_known_before_it_is_there():
-    found = point_loads.simulated_nodes_of_points(
+    found = point_loads.simulated_nodes_added_by_run(
         {**SETTINGS, "rehearsal_nodes_real": 0}, {"pool": "a"}, Path("roles/x")
     )
     assert [one["metadata"]["labels"] for one in found] == [{"pool": "a"}] * 2
@@ -35,7 +35,7 @@ def test_the_nodes_of_a_simulated_cluster_are_known_before_it_is_there():
     ],
 )
 def test_only_the_cluster_can_tell_what_its_real_nodes_hold(more):
-    assert point_loads.simulated_nodes_of_points({**SETTINGS, **more}, {}, Path("roles/x")) is None
+    assert point_loads.simulated_nodes_added_by_run({**SETTINGS, **more}, {}, Path("roles/x")) is None
 
 
 def test_a_component_of_a_user_may_start_a_real_node_too(tmp_path):
@@ -45,7 +45,7 @@ def test_a_component_of_a_user_may_start_a_real_node_too(tmp_path):
     (kind / "component.yml").write_text("about: x\nversion: '1'\nrequires: [node]\n")
     for name in (str(kind), "simulation"):
         settings = {**SETTINGS, "rehearsal_components": [name]}
-        assert point_loads.simulated_nodes_of_points(settings, {}, tmp_path) is None
+        assert point_loads.simulated_nodes_added_by_run(settings, {}, tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,14 @@ def run_of(folder: Path, *points: dict[str, Any]) -> Path:
 def test_points_with_the_nodes_of_the_run_scale_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path, {}, {"fine_tuning_count": 8})
     for name in ("001", "002"):
-        assert point_loads.nodes_of_point(run, run / "points" / name) == (False, {})
+        assert point_loads.node_scaling_before_point(run, run / "points" / name) == (False, {})
 
 
 def test_a_point_with_other_nodes_is_scaled(tmp_path: Path) -> None:
     run = run_of(tmp_path, {"fake_gpu_nodes": 5})
-    assert point_loads.nodes_of_point(run, run / "points" / "001") == (True, {"fake_gpu_nodes": 5})
+    assert point_loads.node_scaling_before_point(run, run / "points" / "001") == (True, {"fake_gpu_nodes": 5})
 
 
 def test_the_nodes_of_the_run_come_back_after_a_point_with_others_also_in_another_session(tmp_path: Path) -> None:
     run = run_of(tmp_path, {"fake_gpu_nodes": 5, "nodes": {"fake_gpu_nodes": 5}}, {})
-    assert point_loads.nodes_of_point(run, run / "points" / "002") == (True, {})
+    assert point_loads.node_scaling_before_point(run, run / "points" / "002") == (True, {})

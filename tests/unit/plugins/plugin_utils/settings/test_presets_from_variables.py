@@ -54,10 +54,10 @@ def test_a_preset_that_edits_another_is_told_what_to_write(key: str) -> None:
 
 def test_a_preset_that_replaces_another_is_named_with_both_places() -> None:
     variables = {**SHIPPED, "fine_tuning_presets_lab": {"light": {}, "mine": {"extends": "light"}}}
-    found = presets_from_variables.presets_of_project(variables, "fine_tuning")
+    found = presets_from_variables.common_and_project_presets(variables, "fine_tuning")
     expected = "preset light of fine_tuning_presets_lab is used; it replaces that of fine_tuning_presets"
-    assert presets_from_variables.replaced_presets(found, ["mine"]) == [expected]
-    assert presets_from_variables.replaced_presets(found, ["none"]) == []
+    assert presets_from_variables.describe_replaced_presets(found, ["mine"]) == [expected]
+    assert presets_from_variables.describe_replaced_presets(found, ["none"]) == []
 
 
 def test_the_list_shows_each_preset_of_each_project_in_one_line() -> None:
@@ -68,7 +68,7 @@ def test_the_list_shows_each_preset_of_each_project_in_one_line() -> None:
         "other_presets_lab": {"x": {"other_count": 1}},
         "no_presets_at_all": "text",
     }
-    assert presets_from_variables.preset_listing(variables, "fine_tuning") == [
+    assert presets_from_variables.preset_listing_of_all_projects(variables, "fine_tuning") == [
         "Presets of fine_tuning:",
         "  light  All phases",
         "  mine   extends light; sets fine_tuning_rate",

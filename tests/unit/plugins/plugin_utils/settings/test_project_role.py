@@ -89,12 +89,12 @@ def test_other_entry_points_are_those_given_or_those_of_the_playbook_of_the_proj
 
 def test_presets_that_the_inventory_defines_are_not_replaced(bench: Path) -> None:
     role = project_role.find_role("me.bench.my_llm_test")
-    assert set(presets_from_variables.presets_of_collections(role, {}, LOADER)) == {
+    assert set(presets_from_variables.presets_missing_from_variables(role, {}, LOADER)) == {
         "common_presets",
         "my_llm_test_presets",
     }
     given = {"common_presets": {}, "my_llm_test_presets": {}}
-    assert presets_from_variables.presets_of_collections(role, given, LOADER) == {}
+    assert presets_from_variables.presets_missing_from_variables(role, given, LOADER) == {}
 
 
 def test_a_role_with_the_name_of_one_of_ours_or_with_one_of_its_settings_is_refused(bench: Path) -> None:

@@ -96,11 +96,14 @@ def test_a_file_that_no_role_has_is_relative_to_the_working_directory(
     def needle(_folder: str, name: str) -> str:
         raise AnsibleError(f"Could not find or access '{name}'")
 
-    find = read_workload_files.find_also_in_cwd(needle)
+    find = read_workload_files.with_working_directory_fallback(needle)
     options = {"templates": [{"src": "tpl/x.yaml.j2"}], "arrival": {"src": "traces/t.csv"}, "stages": ["own.yml"]}
     found = read_workload_files.submit_options_with_content(options, find)
     assert found["templates"][0]["content"] == "kind: X" and found["arrival"]["content"] == "offset\n0\n"
     assert found["stages"] == [{"api_version": "v1", "kind": "X", "stages": []}]
     with pytest.raises(AnsibleError, match="none.yml"):
         find("files", "none.yml")
-    assert read_workload_files.find_also_in_cwd(lambda _folder, _name: "of a role")("files", "own.yml") == "of a role"
+    assert (
+        read_workload_files.with_working_directory_fallback(lambda _folder, _name: "of a role")("files", "own.yml")
+        == "of a role"
+    )

@@ -9,18 +9,18 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import operator_specs
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.rhoai_release import (
     RhoaiRequest,
-    describe_release,
+    release_facts_and_checks,
 )
 
 
 def described(version: str, **more: Any) -> dict[str, Any]:
-    found = describe_release(RhoaiRequest(version, **more))
+    found = release_facts_and_checks(RhoaiRequest(version, **more))
     assert found["checks"] == []
     return found
 
 
 def refused(version: str, **more: Any) -> tuple[str, str]:
-    check = describe_release(RhoaiRequest(version, **more))["checks"][0]
+    check = release_facts_and_checks(RhoaiRequest(version, **more))["checks"][0]
     return check["setting"], check["because"]
 
 

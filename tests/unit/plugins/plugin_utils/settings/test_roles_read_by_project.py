@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_catalogue
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import roles_read
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import (
+    roles_read_and_others,
+)
 
 PROJECTS = {"fine_tuning", "scheduler", "users", "workload_scale", "sample"}
 #: Of the phases of every project, and what these install.
@@ -18,7 +20,7 @@ COMMON = {"run", "cluster", "rehearsal", "stack", "gpu_operator", "rhoai", "olm_
 def test_a_project_reads_its_own_role_and_the_common_ones_but_no_other_project(project: str) -> None:
     role = project_role.find_role(project)
     catalogue = settings_catalogue.load_catalogue(project_role.ROOT, role)
-    found = roles_read(role, catalogue)
+    found = roles_read_and_others(role, catalogue)
     assert {project, "workload"} | COMMON <= set(found["read"])
     assert PROJECTS - {project} <= set(found["other"])
     assert set(found["read"]) | set(found["other"]) == set(catalogue.roles)
@@ -27,4 +29,4 @@ def test_a_project_reads_its_own_role_and_the_common_ones_but_no_other_project(p
 def test_a_role_that_the_project_includes_is_read() -> None:
     role = project_role.find_role("fine_tuning")
     catalogue = settings_catalogue.load_catalogue(project_role.ROOT, role)
-    assert {"storage", "image_preload"} <= set(roles_read(role, catalogue)["read"])
+    assert {"storage", "image_preload"} <= set(roles_read_and_others(role, catalogue)["read"])

@@ -13,7 +13,9 @@ from ansible.errors import AnsibleLookupError
 from ansible_collections.perfscale.seatrial.plugins.lookup import training_flavour
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi import kpi_definitions
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions_of_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
+    load_and_check_kpi_definitions,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 
@@ -34,7 +36,7 @@ def test_the_kpis_of_a_flavour_exist_only_with_it_and_read_what_its_log_gives(na
     if not path.exists():
         return
     steps = training_flavours.load_flavour(name).log_format.get("steps", {}).get("figures")
-    for one in load_definitions_of_run([str(path)]):
+    for one in load_and_check_kpi_definitions([str(path)]):
         assert one["settings"] == {"fine_tuning_flavour": name}
         assert steps is None or one["source"]["figure"] in steps
 

@@ -142,12 +142,15 @@ def test_a_kind_of_the_role_precedes_ours_of_the_same_name(role: Path, places: l
 def test_a_component_in_its_folder_is_what_a_rehearsal_cluster_adds(role: Path, places: list[Path]) -> None:
     folder = role / "files" / "kinds" / "simulation"
     known = Path("/none")
-    assert workload_kinds.components_with_kind_folders(["simulation", "kueue"], known, places) == [
+    assert workload_kinds.replace_kinds_with_component_folders(["simulation", "kueue"], known, places) == [
         "simulation",
         "kueue",
     ]
     (folder / "component.yml").write_text("about: x\n")
-    assert workload_kinds.components_with_kind_folders(["Simulation", "kueue"], known, places) == [str(folder), "kueue"]
+    assert workload_kinds.replace_kinds_with_component_folders(["Simulation", "kueue"], known, places) == [
+        str(folder),
+        "kueue",
+    ]
     (kind,) = workload_kind.LookupModule().run(["Simulation"], {"role_path": str(role)})
     assert kind["install"].endswith("""on a rehearsal cluster: -e '{"rehearsal_components": ["simulation"]}'""")
     assert workload_kinds.components_of_load(["Simulation", "TrainJob"], [], places) == [

@@ -338,15 +338,15 @@ def record(**more: Any) -> dict[str, Any]:
 
 def test_a_lock_counts_as_lost_when_its_keeper_said_so_or_stopped_renewing(tmp_path: Path) -> None:
     path = tmp_path / "lock-sutest.json"
-    assert lock_records.find_lost_lock(tmp_path) == ""
+    assert lock_records.describe_lost_lock(tmp_path) == ""
     lock_records.write_lock_record(path, record())
-    assert lock_records.find_lost_lock(tmp_path) == ""
+    assert lock_records.describe_lost_lock(tmp_path) == ""
     lock_records.write_lock_record(path, record(deadline=boot_clock() - 1))
-    assert "was not renewed since 2026-11-21T10:00:00Z" in lock_records.find_lost_lock(tmp_path)
+    assert "was not renewed since 2026-11-21T10:00:00Z" in lock_records.describe_lost_lock(tmp_path)
     lock_records.write_lock_record(path, record(state="released", lost="run t1121-others holds it"))
-    assert "run t1121-others holds it" in lock_records.find_lost_lock(tmp_path)
+    assert "run t1121-others holds it" in lock_records.describe_lost_lock(tmp_path)
     lock_records.write_lock_record(path, record(deadline=0.0, boot="another machine"))
-    assert lock_records.find_lost_lock(tmp_path) == ""
+    assert lock_records.describe_lost_lock(tmp_path) == ""
 
 
 def test_times_of_leases_are_read_as_the_server_writes_them() -> None:

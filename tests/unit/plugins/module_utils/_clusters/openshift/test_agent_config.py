@@ -114,12 +114,12 @@ def test_what_an_inventory_lacks_is_named(variables: dict, settings: dict, messa
 def test_a_set_of_machines_that_is_no_cluster_is_refused(masters: int, workers: int) -> None:
     machines = [machine(at) for at in range(masters)] + [machine(20 + at, "worker") for at in range(workers)]
     with pytest.raises(InputError, match=f"{masters} control plane machines and {workers} workers do not"):
-        agent_config.check_master_and_worker_counts(machines)
+        agent_config.valid_master_and_worker_counts(machines)
 
 
 def test_two_machines_with_one_mac_are_refused() -> None:
     with pytest.raises(InputError, match="two machines have the MAC address 02:11:22:33:01:02"):
-        agent_config.check_master_and_worker_counts([machine(1), machine(1), machine(2)])
+        agent_config.valid_master_and_worker_counts([machine(1), machine(1), machine(2)])
 
 
 @given(

@@ -257,7 +257,7 @@ def test_a_line_of_checksums_that_can_not_be_read_is_refused_with_its_place(tmp_
     tool = make(tmp_path, publisher)
     (tool.folder / program_download.PINS).write_text("abc  https://example.com/tool\n")
     with pytest.raises(InputError, match=r"published.sha256:1: 'abc  https://example.com/tool' is not"):
-        program_download.read_published_checksums(tool)
+        program_download.read_recorded_publisher_checksums(tool)
 
 
 def test_the_tool_writes_the_checksums_that_its_publisher_has(tmp_path, publisher, monkeypatch) -> None:
@@ -269,7 +269,9 @@ def test_the_tool_writes_the_checksums_that_its_publisher_has(tmp_path, publishe
                 publisher.files[f"/v1.0.0/bin/{KIND}/{PROCESSOR}/tool{suffix}"],
             )
     assert pin_published.main(tmp_path) == 0
-    assert set(program_download.read_published_checksums(tool).values()) == {hashlib.sha256(PROGRAM).hexdigest()}
+    assert set(program_download.read_recorded_publisher_checksums(tool).values()) == {
+        hashlib.sha256(PROGRAM).hexdigest()
+    }
     assert program_download.has_all_published_checksums(tool)
     publisher.files = {}
     assert pin_published.main(tmp_path) == 1 and program_download.has_all_published_checksums(tool), (

@@ -124,8 +124,8 @@ def pods_of_workload(cluster: NodeServer, names: str) -> None:
 def cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks that are cut, without pods of a real node: what is chosen and recorded is real."""
     monkeypatch.setattr(kubelet_and_network_failures, "read_cluster_folder", lambda _server: {"instance": "none"})
-    monkeypatch.setattr(kubelet_and_network_failures, "inject_network_cut", lambda _row: None)
-    monkeypatch.setattr(kubelet_and_network_failures, "undo_network_cut", lambda _server, _row: True)
+    monkeypatch.setattr(kubelet_and_network_failures, "inject_pod_network_cut", lambda _row: None)
+    monkeypatch.setattr(kubelet_and_network_failures, "undo_pod_network_cut", lambda _server, _row: True)
 
 
 @pytest.mark.usefixtures("cuts")
@@ -161,7 +161,7 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
     def inject(_row: Any) -> None:
         raise kubelet_and_network_failures.PodEnded("pod p has ended")
 
-    monkeypatch.setattr(kubelet_and_network_failures, "inject_network_cut", inject)
+    monkeypatch.setattr(kubelet_and_network_failures, "inject_pod_network_cut", inject)
     pods_of_workload(cluster, "pq")
     found = injector(cluster, tmp_path, plan("network_cut", duration=60.0))
     found.open()

@@ -89,31 +89,31 @@ def kill_guard(instance: instance_dir.InstancePaths, failure: dict[str, Any]) ->
 
 def test_cuts_of_one_failure_end_each_by_itself(instance: instance_dir.InstancePaths) -> None:
     first, second = row(instance, 1, 2), row(instance, 3, 4)
-    kubelet_and_network_failures.inject_network_cut(first)
-    kubelet_and_network_failures.inject_network_cut(second)
-    assert kubelet_and_network_failures.undo_network_cut(SERVER, first)
+    kubelet_and_network_failures.inject_pod_network_cut(first)
+    kubelet_and_network_failures.inject_pod_network_cut(second)
+    assert kubelet_and_network_failures.undo_pod_network_cut(SERVER, first)
     assert cuts(first) == [False, False] and cuts(second) == [True, True]
-    assert kubelet_and_network_failures.undo_network_cut(SERVER, second) and cuts(second) == [False, False]
-    assert not kubelet_and_network_failures.undo_network_cut(SERVER, second)
+    assert kubelet_and_network_failures.undo_pod_network_cut(SERVER, second) and cuts(second) == [False, False]
+    assert not kubelet_and_network_failures.undo_pod_network_cut(SERVER, second)
 
 
 def test_a_cut_whose_guard_was_killed_is_undone(instance: instance_dir.InstancePaths) -> None:
     failure = row(instance, 1, 2)
-    kubelet_and_network_failures.inject_network_cut(failure)
+    kubelet_and_network_failures.inject_pod_network_cut(failure)
     kill_guard(instance, failure)
     assert cuts(failure) == [True, True]
-    assert kubelet_and_network_failures.undo_network_cut(SERVER, failure) and cuts(failure) == [False, False]
+    assert kubelet_and_network_failures.undo_pod_network_cut(SERVER, failure) and cuts(failure) == [False, False]
 
 
 def test_what_is_still_cut_is_not_recorded_as_undone(
     instance: instance_dir.InstancePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = row(instance, 1, 2)
-    kubelet_and_network_failures.inject_network_cut(failure)
+    kubelet_and_network_failures.inject_pod_network_cut(failure)
     kill_guard(instance, failure)
     monkeypatch.setattr(kubelet_and_network_failures, "_NETWORK_GUARD", "raise SystemExit('not permitted')")
     with pytest.raises(ProcessError, match="network of ns/p1 is still cut, and its guard has ended: not permitted"):
-        kubelet_and_network_failures.undo_network_cut(SERVER, failure)
+        kubelet_and_network_failures.undo_pod_network_cut(SERVER, failure)
 
 
 def test_a_guard_that_cuts_nothing_names_the_failure_and_its_log(
@@ -124,11 +124,11 @@ def test_a_guard_that_cuts_nothing_names_the_failure_and_its_log(
         ProcessError,
         match=r"^network_cut of ns/p1 has not begun: its guard has ended with exit code 3; see .*-guard.log",
     ):
-        kubelet_and_network_failures.inject_network_cut(row(instance, 1, 2))
+        kubelet_and_network_failures.inject_pod_network_cut(row(instance, 1, 2))
     assert not list(instance.records.iterdir())
 
 
 def test_a_pod_that_has_ended_is_named(instance: instance_dir.InstancePaths) -> None:
     with pytest.raises(kubelet_and_network_failures.PodEnded, match=r"address 10.9.0.9 of pod p9"):
-        kubelet_and_network_failures.inject_network_cut(row(instance, 1, 9))
+        kubelet_and_network_failures.inject_pod_network_cut(row(instance, 1, 9))
     assert not list(instance.records.iterdir())

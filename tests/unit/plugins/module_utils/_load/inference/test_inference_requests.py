@@ -138,7 +138,7 @@ def test_an_event_of_whatever_form_ends_its_request_and_not_the_load(events: lis
     request = answered(*events, "[DONE]")
     assert request.outcome in ("succeeded", "failed")
     row = {**request.record(MonotonicWallClock(1000.0, 0.0)), "outcome": request.outcome}
-    files.validate_against_schema("requests/1", row)
+    files.validate_schema_if_enabled("requests/1", row)
     assert (request.answer.tokens or 0) >= 0
 
 

@@ -36,7 +36,7 @@ def test_the_parts_together_are_the_plan_byte_for_byte(tmp_path_factory, offsets
         mine = workload_plan.plan_for_client(plan, part)
         assert len(mine.workloads) == part.size(len(offsets))
         workload_plan.write_whole_plan(folder / f"{client}.jsonl", mine)
-        again = workload_plan.read_client_part(folder / f"{client}.jsonl", part)
+        again = workload_plan.read_client_part_file(folder / f"{client}.jsonl", part)
         assert again == mine and again.header == plan.header
         found += again.workloads
     workload_plan.write_whole_plan(
@@ -50,7 +50,7 @@ def test_another_part_is_refused(tmp_path):
     workload_plan.write_whole_plan(path, workload_plan.plan_for_client(plan_of([0.0, 1.0, 2.0, 3.0]), ClientPart(1, 2)))
     for part in (ClientPart(0, 2), ClientPart(1, 3), ClientPart()):
         with pytest.raises(DataError, match="not the part of client"):
-            workload_plan.read_client_part(path, part)
+            workload_plan.read_client_part_file(path, part)
 
 
 def test_what_several_clients_can_not_send_is_refused():

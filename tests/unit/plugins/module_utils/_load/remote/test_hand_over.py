@@ -215,14 +215,14 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     clients = (ended, ClientState("running"), ClientState("running"), ClientState())
     pods = {1: "exit code 137, Error"}
     job: dict[str, Any] = {"status": {"failedIndexes": "0-1,7"}}
-    assert load_pods_lifecycle.clients_without_pod(job, clients, pods) == {1: "exit code 137, Error"}
+    assert load_pods_lifecycle.why_clients_are_lost(job, clients, pods) == {1: "exit code 137, Error"}
     job["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "too long"}]
-    assert load_pods_lifecycle.clients_without_pod(job, clients, pods) == {
+    assert load_pods_lifecycle.why_clients_are_lost(job, clients, pods) == {
         1: "exit code 137, Error",
         2: "too long",
         3: "too long",
     }
-    assert load_pods_lifecycle.clients_without_pod({}, clients, pods) == {}
+    assert load_pods_lifecycle.why_clients_are_lost({}, clients, pods) == {}
     assert (
         load_pods_lifecycle.parse_index_intervals("1,3-5") == {1, 3, 4, 5}
         and load_pods_lifecycle.parse_index_intervals("") == set()

@@ -41,7 +41,7 @@ class World:
 
     def write(self, text: str) -> None:
         row = json.loads(text)
-        files.validate_against_schema("observations/1", row)
+        files.validate_schema_if_enabled("observations/1", row)
         self.rows.append(row)
 
     def see(

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.canary_lease import (
     PeriodicRequester,
     phase_jitter,
-    probe_times,
+    probe_numbers_when_due,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ class Virtual(threading.Event):
 def test_beats_begin_when_they_should_and_end_when_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Virtual(monkeypatch, 100.0)
     seen = []
-    for beat in probe_times(over, 100.0, 0.05):
+    for beat in probe_numbers_when_due(over, 100.0, 0.05):
         seen.append((beat, over.now))
         if beat == 5:
             over.set()
@@ -64,7 +64,7 @@ def test_beats_begin_when_they_should_and_end_when_they_are_told(monkeypatch: py
 
 def test_what_is_late_by_more_than_a_period_is_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Virtual(monkeypatch, 0.5)
-    assert list(probe_times(over, 1.0, -100.0)) == [0, 1, 2], "of a hundred, the one before and the present"
+    assert list(probe_numbers_when_due(over, 1.0, -100.0)) == [0, 1, 2], "of a hundred, the one before and the present"
 
 
 def test_one_that_has_not_begun_can_be_stopped() -> None:

@@ -53,7 +53,7 @@ def explain(top: Path, *paths: Path, **more: Any) -> dict[str, Any]:
     """Return findings.json of a run."""
     signatures = explain_failures.load_failure_signatures(map(str, paths or (SIGNATURES,)))
     document = explain_failures.explain_run(run_reader.read_run_directory(top), {}, signatures, **more)
-    files.validate_against_schema("findings/1", document)
+    files.validate_schema_if_enabled("findings/1", document)
     return document
 
 
@@ -63,7 +63,7 @@ def names(document: dict[str, Any]) -> list[str]:
 
 def test_words_must_stand_in_one_line_in_their_order() -> None:
     text = "a quota\nexceeded it\nit exceeded a quota twice\nquota exceeded\nexceeded quota: quota"
-    assert list(explain_failures.lines_with_words(text, ("exceeded", "quota"))) == [2, 4]
+    assert list(explain_failures.line_numbers_with_word_sequence(text, ("exceeded", "quota"))) == [2, 4]
 
 
 def test_the_search_takes_a_time_proportional_to_the_text() -> None:
@@ -71,9 +71,11 @@ def test_the_search_takes_a_time_proportional_to_the_text() -> None:
 
     def seconds(size: int) -> float:
         began = time.process_time()
-        assert not list(explain_failures.lines_with_words("a" * size + "\n" + "aaab" * size, words[::-1]))
-        assert not list(explain_failures.lines_with_words("aaaa aaab " * size, words))
-        assert list(explain_failures.lines_with_words("aaaa " * size + "aaab a b b", words)) == [0]
+        assert not list(
+            explain_failures.line_numbers_with_word_sequence("a" * size + "\n" + "aaab" * size, words[::-1])
+        )
+        assert not list(explain_failures.line_numbers_with_word_sequence("aaaa aaab " * size, words))
+        assert list(explain_failures.line_numbers_with_word_sequence("aaaa " * size + "aaab a b b", words)) == [0]
         return time.process_time() - began
 
     assert seconds(400_000) < 40 * max(seconds(40_000), 0.01)
@@ -168,9 +170,9 @@ def test_only_whole_findings_of_an_earlier_file_are_read(tmp_path: Path, change:
         document["findings"] = [damaged, whole]
         document["past"] = {"runs": 1, "signatures": {"quota": [1]}}
         (top / explain_failures.FILE).write_text(json.dumps(document))
-        assert explain_failures.match_failure_signatures(top) == ("oom",)
+        assert explain_failures.read_matched_signature_names(top) == ("oom",)
         assert write_verdict.rewrite_junit_summary_and_answer(top, [str(SIGNATURES)]) == []
-        assert explain_failures.match_failure_signatures(top) == ("quota", "oom")
+        assert explain_failures.read_matched_signature_names(top) == ("quota", "oom")
 
 
 @pytest.mark.parametrize("past", [1, [], {}, {"runs": 1}, {"runs": 1, "signatures": [1]}, {"signatures": {"quota": 1}}])

@@ -11,7 +11,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import headline, judge_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
-    load_definitions_of_run,
+    load_and_check_kpi_definitions,
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.write_timeline import write_timeline
@@ -244,7 +244,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     entry = {"name": "x", "unit": "s", "direction": "lower", "help": "x", "source": {"function": "makespan"}}
     files.write_yaml(tmp_path / "kpis.yml", [{**entry, "answer": wrong}])
     with pytest.raises(InputError) as error:
-        load_definitions_of_run([str(tmp_path / "kpis.yml")])
+        load_and_check_kpi_definitions([str(tmp_path / "kpis.yml")])
     assert words in str(error.value).replace(" (", ", ") and "kpis.yml" in str(error.value)
 
 
@@ -252,7 +252,7 @@ def test_a_wrong_answer_names_file_and_key(tmp_path, wrong, words):
     "role", ["fine_tuning", "scheduler", "users", "workload_scale", "../skeletons/collection/roles/my_project"]
 )
 def test_each_project_declares_an_answer(role):
-    found = load_definitions_of_run([str(ROLES / role / "files" / "kpis.yml")])
+    found = load_and_check_kpi_definitions([str(ROLES / role / "files" / "kpis.yml")])
     assert any(one.get("answer") for one in found)
 
 

@@ -10,12 +10,14 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import kpi_limits
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.kpi_limits import KpiLimit
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import load_definitions_of_run
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
+    load_and_check_kpi_definitions,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 ROLES = Path(__file__).parents[6] / "roles"
-DEFINITIONS = load_definitions_of_run(
+DEFINITIONS = load_and_check_kpi_definitions(
     [str(ROLES / "results/files/kpis/workload.yml"), str(ROLES / "fine_tuning/files/kpis.yml")]
 )
 

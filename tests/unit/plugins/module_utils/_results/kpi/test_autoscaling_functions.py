@@ -122,7 +122,7 @@ def test_the_plot_has_the_servers_that_were_ready_from_each_moment_on(tmp_path: 
     measured(tmp_path, [*OLD, *NEW, pod("c", "ready", 34.2, 34.0)])
     run = run_reader.read_run_directory(tmp_path)
     data = read_point_data.read_point_data(run, run.points[0], [])
-    drawing = request_plots.draw_servers_over_time(data, "")
+    drawing = request_plots.draw_rates_and_servers(data, "")
     assert drawing is not None and "servers ready: 1 at first, 3 at most, 3 at the end" in drawing.alt
     ready = [(row[1], row[2]) for row in drawing.rows if row[0] == "servers_ready"]
     assert ready[:3] == [(0.0, 1), (pytest.approx(32.2), 2), (pytest.approx(34.2), 3)]
@@ -169,7 +169,7 @@ def test_a_time_without_looks_leaves_the_servers_unknown(
         assert kpis[name]["value"] is None and kpis[name].get("at_least") is None and why in kpis[name]["note"]
     assert "autoscaler" not in answer[0]
     run = run_reader.read_run_directory(tmp_path)
-    assert request_plots.draw_servers_over_time(read_point_data.read_point_data(run, run.points[0], []), "") is None
+    assert request_plots.draw_rates_and_servers(read_point_data.read_point_data(run, run.points[0], []), "") is None
 
 
 def test_looks_that_fail_for_a_moment_or_before_the_load_leave_the_figures(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def point(failures: PointFailures | None) -> PointData:
 
 
 def figures(failures: PointFailures | None) -> dict[str, dict[str, Any]]:
-    definitions = write_kpis.load_definitions_of_run(DEFINITIONS)
+    definitions = write_kpis.load_and_check_kpi_definitions(DEFINITIONS)
     return {kpi["name"]: kpi for kpi, _figure in write_kpis.compute_point_kpis(point(failures), definitions)}
 
 

@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
     PointData,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
-    load_definitions_of_run,
+    load_and_check_kpi_definitions,
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
@@ -33,7 +33,7 @@ def test_a_setting_names_a_figure_without_an_answer_of_its_own(tmp_path, definit
     write_kpis(str(top), [definitions])
     first, second = (files.read_json(top / f"points/{number}/kpis.json") for number in ("000", "001"))
     for document in (first, second):
-        files.validate_against_schema("kpis/2", document)
+        files.validate_schema_if_enabled("kpis/2", document)
     found = {one["name"]: one for one in second["kpis"]}
     assert found["makespan"]["answer"] == {"text": f"{found['makespan']['title']}: {{value}}"}
     before = next(one["value"] for one in first["kpis"] if one["name"] == "makespan")
@@ -57,20 +57,20 @@ def test_for_each_makes_one_kpi_for_every_combination(good, tmp_path):
         "source": {"function": "duration", "stage": "{stage}", "quantile": "{quantile}"},
     }
     path = written(tmp_path, {**entry, "for_each": {"stage": ["created", "running"], "quantile": ["p50", "max"]}})
-    names = [one["name"] for one in computed(PointData(good[2]), load_definitions_of_run([path]))]
+    names = [one["name"] for one in computed(PointData(good[2]), load_and_check_kpi_definitions([path]))]
     assert names == ["created_p50", "created_max", "running_p50", "running_max"]
 
 
 def test_a_later_definition_replaces_one_of_the_same_name(tmp_path, definitions):
     path = written(tmp_path, {**ONE, "name": "makespan", "unit": "h"})
-    found = [one for one in load_definitions_of_run([definitions, path]) if one["name"] == "makespan"]
+    found = [one for one in load_and_check_kpi_definitions([definitions, path]) if one["name"] == "makespan"]
     assert [one["unit"] for one in found] == ["h"]
 
 
 def test_a_figure_of_a_stage_that_the_timeline_lacks_says_so_and_is_not_shown_first(good, tmp_path):
     source = {"function": "rate", "stage": ["admitted", "queued"]}
     path = written(tmp_path, {**ONE, "source": source, "headline": True, "answer": {"text": "Admitted at {value}"}})
-    (found,) = computed(PointData(good[2]), load_definitions_of_run([path]))
+    (found,) = computed(PointData(good[2]), load_and_check_kpi_definitions([path]))
     assert "answer" not in found and not found["headline"]
     assert (found["value"], found["note"]) == (None, "this timeline has no stage admitted or queued")
 
@@ -80,7 +80,7 @@ def test_a_figure_stays_first_if_the_definitions_of_the_stages_are_lost(tmp_path
     kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["type"] != "stages"]
     path.write_text("".join(kept))
     source = {"function": "rate", "stage": "running"}
-    definitions = load_definitions_of_run([written(tmp_path, {**ONE, "source": source, "headline": True})])
+    definitions = load_and_check_kpi_definitions([written(tmp_path, {**ONE, "source": source, "headline": True})])
     (found,) = computed(PointData(timeline_builder.build_timeline_of_workloads(path.parent, RUN, "000")), definitions)
     assert found["headline"] and found["value"] is None
 
@@ -123,7 +123,7 @@ def test_a_figure_that_cannot_apply_to_the_real_part_is_not_shown_first(tmp_path
 def test_a_wrong_definition_is_refused_naming_file_and_nearest(tmp_path, change, message):
     path = written(tmp_path, {key: value for key, value in {**ONE, **change}.items() if value is not None})
     with pytest.raises(InputError, match=message) as caught:
-        load_definitions_of_run([path])
+        load_and_check_kpi_definitions([path])
     assert path in str(caught.value)
 
 
@@ -131,20 +131,20 @@ def test_a_file_that_is_no_list_is_refused(tmp_path):
     path = tmp_path / "kpis.yml"
     path.write_text("name: x\n")
     with pytest.raises(InputError, match="a list of KPI definitions is expected, not dict"):
-        load_definitions_of_run([str(path)])
+        load_and_check_kpi_definitions([str(path)])
 
 
 def test_a_wrong_quantile_is_refused(good, tmp_path):
     path = written(tmp_path, {**ONE, "source": {"function": "lateness", "quantile": "p200"}})
     with pytest.raises(InputError, match="quantile 'p200'"):
-        computed(PointData(good[2]), load_definitions_of_run([path]))
+        computed(PointData(good[2]), load_and_check_kpi_definitions([path]))
 
 
 def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
     (tmp_path / "flavours" / "ilab").mkdir(parents=True)
     written(tmp_path, {**ONE, "name": "of_all"})
     written(tmp_path / "flavours" / "ilab", {**ONE, "name": "of_ilab", "settings": {"fine_tuning_flavour": "ilab"}})
-    loaded = load_definitions_of_run([str(tmp_path)])
+    loaded = load_and_check_kpi_definitions([str(tmp_path)])
 
     def names(settings):
         return [one["name"] for one in kpi_definitions.kpis_defined_for_settings(loaded, settings)]
@@ -156,7 +156,7 @@ def test_a_kpi_with_settings_exists_only_at_points_that_have_them(tmp_path):
 
 def test_a_folder_without_definitions_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has a kpis.yml, and this one has none"):
-        load_definitions_of_run([str(tmp_path)])
+        load_and_check_kpi_definitions([str(tmp_path)])
 
 
 def test_the_figures_of_a_point_are_those_of_its_settings(tmp_path):

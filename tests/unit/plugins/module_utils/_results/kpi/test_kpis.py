@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.po
     PointExtras,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.kpi.write_kpis import (
-    load_definitions_of_run,
+    load_and_check_kpi_definitions,
     write_kpis,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
@@ -48,7 +48,7 @@ def of_good(good, definitions):
     training = list(files.read_json_lines(folder / "training.jsonl"))
     return {
         one["name"]: one
-        for one in computed(PointData(table, PointExtras(training)), load_definitions_of_run([definitions]))
+        for one in computed(PointData(table, PointExtras(training)), load_and_check_kpi_definitions([definitions]))
     }
 
 
@@ -56,13 +56,13 @@ def of_good(good, definitions):
 def of_mixed(mixed, definitions):
     """KPIs by name of a point with all outcomes."""
     _world, _folder, table = mixed
-    return {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
+    return {one["name"]: one for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))}
 
 
 def test_the_shipped_definitions_give_valid_documents(of_good, of_mixed):
     for found in (of_good, of_mixed):
         document = {"schema": "kpis/1", "run": RUN, "point": "000", "labels": {}, "kpis": list(found.values())}
-        files.validate_against_schema("kpis/1", document)
+        files.validate_schema_if_enabled("kpis/1", document)
 
 
 def test_makespan_is_from_the_start_to_the_last_end(good, of_good):
@@ -98,7 +98,9 @@ def test_rows_that_never_got_there_stay_in_the_denominator(of_mixed):
 def test_the_answer_says_since_when_the_time_is_known(good, definitions, sent_is, word):
     data = PointData(good[2])
     data.sent_is = sent_is
-    answers = [kpi["answer"] for kpi in computed(data, load_definitions_of_run([definitions])) if kpi.get("answer")]
+    answers = [
+        kpi["answer"] for kpi in computed(data, load_and_check_kpi_definitions([definitions])) if kpi.get("answer")
+    ]
     assert answers[0]["text"].endswith(f"within {{value}} of being {word}")
 
 
@@ -136,7 +138,9 @@ def test_on_a_real_cluster_nothing_is_simulated(tmp_path, definitions):
     world = World(count=3, simulated_writers=())
     table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", world), RUN, "000")
     assert [
-        one["name"] for one in computed(PointData(table), load_definitions_of_run([definitions])) if one["simulated"]
+        one["name"]
+        for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))
+        if one["simulated"]
     ] == []
 
 
@@ -145,7 +149,7 @@ def test_measured_and_simulated_figures_of_one_point_are_kept_apart(tmp_path, de
     write_timeline(str(top))
     write_kpis(str(top), [definitions])
     document = files.read_json(top / "points/000/kpis.json")
-    files.validate_against_schema("kpis/2", document)
+    files.validate_schema_if_enabled("kpis/2", document)
     assert document["labels"]["ran"]["workload_nodes"] == "mixed" and document["labels"]["ran"]["simulated"] is True
     found = {one["name"]: one for one in document["kpis"]}
     measured, played = found["time_to_running_p95"], found["time_to_running_p95_simulated"]
@@ -187,11 +191,11 @@ def test_gpu_hours_are_unknown_where_no_pods_were_observed(tmp_path, definitions
     """Such as in the manager cluster of MultiKueue."""
     table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", World(count=3)), RUN, "000")
     table.pods, table.gpus = [0] * 3, [0.0] * 3
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))}
     assert found["gpu_hours_requested"]["value"] is found["gpu_hours_used"]["value"] is None
     assert "no pods were observed" in found["gpu_hours_requested"]["note"]
     table.gpus = [2.0] * 3  # the workload itself states them
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))}
     assert found["gpu_hours_requested"]["value"] > 0
 
 
@@ -199,14 +203,14 @@ def test_a_closed_loop_has_no_lateness(tmp_path, definitions):
     table = timeline_builder.build_timeline_of_workloads(
         write_point(tmp_path / "000", World(count=3, closed_loop=True)), RUN, "000"
     )
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))}
     assert (found["lateness_p99"]["value"], found["lateness_p99"]["of"]) == (None, 0)
     assert "closed loop" in found["lateness_p99"]["note"]
 
 
 def test_the_lateness_as_the_server_saw_it_contains_what_sending_took(tmp_path, definitions):
     table = timeline_builder.build_timeline_of_workloads(write_point(tmp_path / "000", World(count=8)), RUN, "000")
-    found = {one["name"]: one for one in computed(PointData(table), load_definitions_of_run([definitions]))}
+    found = {one["name"]: one for one in computed(PointData(table), load_and_check_kpi_definitions([definitions]))}
     sent, created = found["lateness_p50"], found["lateness_created_p50"]
     middle = [
         (first + last) / 2 - due
@@ -223,7 +227,7 @@ def test_the_lateness_as_the_server_saw_it_contains_what_sending_took(tmp_path, 
 def test_each_client_of_a_load_has_its_lateness_on_its_own_clock(tmp_path, definitions):
     clocks = [WrongClock(), WrongClock(3600, 1e-4), WrongClock(-60)]
     one = write_point(tmp_path / "one", World(count=10, canary=60.0, rate=5))
-    known = load_definitions_of_run([definitions])
+    known = load_and_check_kpi_definitions([definitions])
     alone = {
         kpi["name"] for kpi in computed(PointData(timeline_builder.build_timeline_of_workloads(one, RUN, "000")), known)
     }

@@ -34,7 +34,7 @@ def check(one: dict[str, Any]) -> dict[str, Any]:
     """Return a figure that fits the schema of the verdict."""
     document = {"schema": "verdict/2", "run": "t1121-abcdef", "verdict": "pass", "code": 0, "exit_status": 0}
     rest = {"checks": [], "kpis": [one], "baseline": None, "headline": [], "answer": [], "warnings": []}
-    files.validate_against_schema("verdict/2", {**document, **rest})
+    files.validate_schema_if_enabled("verdict/2", {**document, **rest})
     return one
 
 

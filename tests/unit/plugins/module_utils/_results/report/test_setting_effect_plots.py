@@ -107,7 +107,7 @@ def test_a_matrix_over_a_seed_shows_what_its_last_setting_costs_at_each_value_of
         for seed, pods, kind in ORDER
     }
     entry, points = repeated(tmp_path, cost)
-    (plot,) = setting_effect_plots.draw_repeated_effects([entry], points, tmp_path)
+    (plot,) = setting_effect_plots.draw_setting_effects_over_seeds([entry], points, tmp_path)
     rows = rows_of(tmp_path / "effects_time.csv")
     assert [(row["from"], row["to"], row["at"], row["pairs_of_points"], row["unit"]) for row in rows] == [
         ("Job", "TrainJob", "workload_scale_workers = 0", "3", "s"),
@@ -122,16 +122,16 @@ def test_a_matrix_over_a_seed_shows_what_its_last_setting_costs_at_each_value_of
 def test_without_repetitions_there_are_no_such_effects(tmp_path: Path) -> None:
     once = {place: 1.0 for place in ORDER if place[0] == 1}
     entry, points = repeated(tmp_path / "once", once)
-    assert setting_effect_plots.draw_repeated_effects([entry], points, tmp_path) == []
+    assert setting_effect_plots.draw_setting_effects_over_seeds([entry], points, tmp_path) == []
     entry, points = repeated(tmp_path / "failed", dict.fromkeys(ORDER, 1.0))
     for failed in points[4:]:
         failed.record["status"] = "failed"
-    assert setting_effect_plots.draw_repeated_effects([entry], points, tmp_path) == []
+    assert setting_effect_plots.draw_setting_effects_over_seeds([entry], points, tmp_path) == []
 
 
 def test_points_that_ran_several_versions_at_the_same_settings_are_not_compared(tmp_path: Path) -> None:
     entry, points = repeated(tmp_path, dict.fromkeys(ORDER, 1.0))
     for number, each in enumerate(points):
         each.ran = {"operators": {"kueue": "1" if number < 6 or each.settings[PODS] else "2"}}
-    setting_effect_plots.draw_repeated_effects([entry], points, tmp_path)
+    setting_effect_plots.draw_setting_effects_over_seeds([entry], points, tmp_path)
     assert {row["at"] for row in rows_of(tmp_path / "effects_time.csv")} == {"workload_scale_workers = 7"}

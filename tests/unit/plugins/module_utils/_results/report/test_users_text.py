@@ -44,16 +44,16 @@ def summary(folder: Path, **fields: Any) -> None:
 
 
 def test_without_reports_of_users_there_is_no_section(tmp_path: Path) -> None:
-    assert point_details.section_of_users_in_pods(tmp_path, table()) is None
+    assert point_details.section_of_simulated_users(tmp_path, table()) is None
     summary(tmp_path)
-    assert point_details.section_of_users_in_pods(tmp_path, None) is None
+    assert point_details.section_of_simulated_users(tmp_path, None) is None
 
 
 def test_each_user_has_its_moments_and_how_it_ended(tmp_path: Path) -> None:
     summary(tmp_path, operations={"count": 9, "succeeded": 6, "success_percent": 66.667})
     write(tmp_path, 0, node="n1", exit_code=0, why="", files={"count": 2})
     write(tmp_path, 1, node="n1", exit_code=7, why="exit code 7, Error", files={"count": 0, "left_out": 3})
-    found = point_details.section_of_users_in_pods(tmp_path, table())
+    found = point_details.section_of_simulated_users(tmp_path, table())
     assert found is not None
     failed, deleted, good = found["rows"]
     assert [one["text"] for one in failed["moments"]] == ["1 s", "3 s", "10 s", "12 s", "13 s"]
@@ -70,6 +70,6 @@ def test_each_user_has_its_moments_and_how_it_ended(tmp_path: Path) -> None:
 
 def test_of_many_users_those_that_need_a_look_are_shown(tmp_path: Path) -> None:
     summary(tmp_path)
-    found = point_details.section_of_users_in_pods(tmp_path, table(10))
+    found = point_details.section_of_simulated_users(tmp_path, table(10))
     assert found is not None and len(found["rows"]) == point_details.MOST and found["left"] == 10
     assert {one["outcome"] for one in found["rows"]} == {"failed", "deleted"}

@@ -75,7 +75,7 @@ def test_the_labels_of_a_short_time_axis_differ() -> None:
 
 @pytest.mark.parametrize(("head", "tail", "shown"), [(0, 0, "abcde"), (2, 0, "ab"), (0, 2, "de"), (4, 2, "cd")])
 def test_head_and_tail_choose_as_the_tool_does(head: int, tail: int, shown: str) -> None:
-    assert "".join(runai_export.select_head_and_tail(list("abcde"), head, tail)) == shown
+    assert "".join(runai_export.select_tail_of_head(list("abcde"), head, tail)) == shown
 
 
 def run_of(folder: Path, *kinds: str) -> Path:

@@ -56,13 +56,13 @@ def test_the_components_are_those_of_the_stored_version() -> None:
 
 def test_settings_change_values_by_path_and_nothing_else() -> None:
     base = {"components": {"kserve": {"managementState": "Managed"}}}
-    found = component_states.spec_with_settings(
+    found = component_states.spec_with_values_by_path(
         base, {'spec.components.kserve["a.b"].c': 1, "components.kserve.x": "y"}
     )
     assert found == {"components": {"kserve": {"managementState": "Managed", "a.b": {"c": 1}, "x": "y"}}}
     assert base == {"components": {"kserve": {"managementState": "Managed"}}}
     with pytest.raises(InputError, match="goes through 'managementState'"):
-        component_states.spec_with_settings(base, {"components.kserve.managementState.x": 1})
+        component_states.spec_with_values_by_path(base, {"components.kserve.managementState.x": 1})
 
 
 def test_a_cluster_of_somebody_else_is_not_changed_without_adopt() -> None:
