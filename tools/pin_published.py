@@ -19,15 +19,15 @@ common.find_collection()
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_selection,
     program_download,
-    rehearsal_options,
 )
 
 COMPONENTS = Path(__file__).parents[1] / "roles" / "rehearsal" / "files" / "components"
 PROCESSORS = ("amd64", "arm64")
 
 
-def pins_of(component: rehearsal_options.RehearsalComponent) -> dict[str, str]:
+def pins_of(component: component_selection.RehearsalComponent) -> dict[str, str]:
     """Return the checksums at the publisher: URL -> SHA-256, of all releases that the component knows."""
     published, pins = component.build.published, {}
     assert published is not None
@@ -45,7 +45,7 @@ def pins_of(component: rehearsal_options.RehearsalComponent) -> dict[str, str]:
 def main(folder: Path = COMPONENTS) -> int:
     """Write the checksums of all components; a component whose publisher fails keeps its own."""
     failed = 0
-    for name, component in rehearsal_options.load_all_components(folder).items():
+    for name, component in component_selection.load_all_components(folder).items():
         if component.build.published is None:
             continue
         try:

@@ -63,7 +63,7 @@ def real_node_lacks() -> str:
     """Return why this machine can't run a real node with limits, "" if it can."""
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
+    from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_selection
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         unpack_packages as packages,
     )
@@ -71,7 +71,7 @@ def real_node_lacks() -> str:
     if os.geteuid() != 0 or not packages.is_apt_available():
         return "a real node with limits needs root, and its image is made of Debian packages by apt"
     try:
-        rehearsal_options.check_real_node_permitted([NODE])
+        component_selection.check_real_node_permitted([NODE])
     except InputError as error:
         return str(error)
     return ""
@@ -89,10 +89,10 @@ def missing(names: Collection[str]) -> bool:
     find_collection()
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
         cached_and_user_programs,
-        rehearsal_options,
+        component_selection,
     )
 
-    chosen = rehearsal_options.select_required_components(rehearsal_options.load_all_components(FOLDER), names)
+    chosen = component_selection.select_required_components(component_selection.load_all_components(FOLDER), names)
     return bool(
         cached_and_user_programs.components_without_programs(
             chosen, cached_and_user_programs.ProgramSources(seatrial_cache())

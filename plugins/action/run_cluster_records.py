@@ -12,7 +12,9 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import format_cluster_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
+    format_cluster_record,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.foreign_kubeconfigs import (

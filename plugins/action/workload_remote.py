@@ -13,8 +13,8 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import LoadOnHost
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.host_or_pod_load import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
@@ -29,7 +29,7 @@ class ActionModule(ProgressAction):
         find = read_workload_files.with_working_directory_fallback(self._find_needle)
         request = partial(read_workload_files.submit_options_with_content, arguments.get("request"), find, places)
         with ansible_errors():
-            if arguments.get("run_on") != remote_load.DRIVER_POD:
+            if arguments.get("run_on") != host_or_pod_load.DRIVER_POD:
                 return self._on_host(arguments, request, task_vars)
             if arguments.get("request"):
                 arguments = {**arguments, "request": files.to_plain_types(request())}
@@ -37,7 +37,7 @@ class ActionModule(ProgressAction):
 
     def _on_host(self, arguments: dict[str, Any], request: Any, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         host = str(self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "?"))
-        retry = remote_load.ConnectionRetry(
+        retry = host_or_pod_load.ConnectionRetry(
             who=host,
             run=str(arguments["run_id"]),
             patience=float(arguments.get("elsewhere_reconnect", 600)),
@@ -48,9 +48,9 @@ class ActionModule(ProgressAction):
         load = LoadOnHost(arguments, request, partial(self._run_step, task_vars), self._connection.fetch_file, retry)
         if arguments.get("state") == "absent":
             point_dir = Path(arguments["point_dir"]) if arguments.get("point_dir") else None
-            return remote_load.end_and_delete_load(load, point_dir)
+            return host_or_pod_load.end_and_delete_load(load, point_dir)
         step_dir = Path(arguments["step_dir"]) if arguments.get("step_dir") else None
-        return remote_load.run_remote_load(load, Path(arguments["point_dir"]), step_dir)
+        return host_or_pod_load.run_remote_load(load, Path(arguments["point_dir"]), step_dir)
 
     def _run_step(self, task_vars: dict[str, Any] | None, arguments: dict[str, Any]) -> dict[str, Any]:
         return dict(self._execute_module(module_args=arguments, task_vars=task_vars))

@@ -120,7 +120,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity, providers
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties, providers
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -151,16 +151,16 @@ def main() -> None:
         ):
             if params["expected_host"]:
                 providers.check_api_host(client.access, params["expected_host"])
-            cluster = cluster_identity.wait_for_ready_cluster(
+            cluster = cluster_properties.wait_for_ready_cluster(
                 client, params["timeout"], params["nodes_ready"], say, params["run_id"]
             )
             step.log(f"{client.access.server} is {cluster.version}, {cluster.nodes} nodes, {cluster.gpus} GPUs")
             return {
                 "changed": False,
                 "cluster": cluster.record(),
-                "kinds": cluster_identity.existence_of_kinds(client, params["kinds"]),
-                "namespaces": cluster_identity.read_namespace_runs(client, params["namespaces"]),
-                "missing_secrets": cluster_identity.secrets_that_do_not_exist(client, params["secrets"]),
+                "kinds": cluster_properties.existence_of_kinds(client, params["kinds"]),
+                "namespaces": cluster_properties.read_namespace_runs(client, params["namespaces"]),
+                "missing_secrets": cluster_properties.secrets_that_do_not_exist(client, params["secrets"]),
                 "nodes_ready": cluster.nodes_ready,
                 "server": client.access.server,
             }

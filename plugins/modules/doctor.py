@@ -111,7 +111,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import doctor_checks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import cluster_requirement_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 
@@ -137,7 +137,7 @@ def main() -> None:
         import yaml
 
         spec = {**params["requirements"], "phases": params["phases"], "subject": params["subject"]}
-        report = _found(params, doctor_checks.ExaminationSpec(**spec))
+        report = _found(params, cluster_requirement_checks.ExaminationSpec(**spec))
         lines = [f"  {check['result']:8} {check['check']:14} {check['detail']}" for check in report["checks"]]
         text = yaml.safe_dump_all(report["rbac"], sort_keys=False, explicit_start=True)
         path = Path(params["rbac_file"]) if params["rbac_file"] else None
@@ -152,11 +152,11 @@ def main() -> None:
     ansible_module.run_module_work(module, work)
 
 
-def _found(params: dict[str, Any], spec: doctor_checks.ExaminationSpec) -> dict[str, Any]:
+def _found(params: dict[str, Any], spec: cluster_requirement_checks.ExaminationSpec) -> dict[str, Any]:
     if not params["kubeconfig"]:
-        return doctor_checks.estimate_without_cluster(spec)
+        return cluster_requirement_checks.estimate_without_cluster(spec)
     with Client.from_kubeconfig(params["kubeconfig"], params["context"], 30.0) as client:
-        return doctor_checks.run_cluster_checks(client, spec)
+        return cluster_requirement_checks.run_cluster_checks(client, spec)
 
 
 if __name__ == "__main__":

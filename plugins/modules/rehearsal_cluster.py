@@ -189,7 +189,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_selection import (
     SHARED_OPTIONS,
     RehearsalOptions,
 )

@@ -101,10 +101,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import an
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import (
+    fetch_large_user_files,
     fetch_user_files,
-    user_files_through_s3,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_files_through_s3 import UserUploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.fetch_large_user_files import UserUploads
 
 
 def main() -> None:
@@ -128,7 +128,7 @@ def main() -> None:
 
 def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """Do what ``state`` asks for; return the result."""
-    dest, recorded = Path(params["dest"]), user_files_through_s3.number_of_expected_uploads(Path(params["dest"]))
+    dest, recorded = Path(params["dest"]), fetch_large_user_files.number_of_expected_uploads(Path(params["dest"]))
     count = recorded if params["state"] == "absent" else params["count"]
     if count is None:
         return {"changed": False}
@@ -143,13 +143,13 @@ def _work(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
             return result
         if uploads is None:
             if recorded:
-                where = f"{dest / user_files_through_s3.FILE} names them"
+                where = f"{dest / fetch_large_user_files.FILE} names them"
                 step.log(f"workload_collect_s3 is not set: files that users have uploaded stay there; {where}")
             return {"changed": False}
         if params["state"] == "prepared":
             uploads.prepare(client)
         else:
-            user_files_through_s3.end_pods_and_fetch_uploads(client, uploads, step.log)
+            fetch_large_user_files.end_pods_and_fetch_uploads(client, uploads, step.log)
         return {"changed": True}
 
 

@@ -167,7 +167,7 @@ offset:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import detached_load, load_in_pods
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import DRIVER_POD
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.host_or_pod_load import DRIVER_POD
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load, load_in_pods
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 from load_world import World
 from playbook import ROOT
@@ -42,7 +42,7 @@ CONTROLLER = """
 import json, os, signal, sys
 from pathlib import Path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    client_results, load_pods_lifecycle, files_in_configmaps, load_in_pods, result_bucket
+    client_results, load_pods_lifecycle, pod_files_through_configmaps, load_in_pods, result_bucket
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 
@@ -50,7 +50,7 @@ def kill(when, where, name):
     owners = {
         "pod": load_pods_lifecycle.DriverPod,
         "s3": result_bucket.ResultStore,
-        "parts": files_in_configmaps,
+        "parts": pod_files_through_configmaps,
         "join": client_results,
     }
     owner = owners[where]
@@ -156,7 +156,7 @@ def site(world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
 def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: Site, monkeypatch) -> None:
     with pytest.raises(ProcessError, match="no S3 server is set.*set workload_collect_s3 and call the same task again"):
         load_in_pods.run_load_in_pods(site.given(collect_s3={}), StepDirectory(None))
-    assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.STARTED
+    assert files.read_json(site.point / host_or_pod_load.FILE)["state"] == host_or_pod_load.STARTED
     # The URLs that the next session gives have expired before a pod uses them; it then gives others.
     made = []
 
@@ -173,8 +173,8 @@ def test_files_wait_in_the_pods_for_a_server_and_for_urls_that_are_valid(site: S
     assert done["found"] and done["counts"]["created"] == COUNT and len(made) >= 2
     site.complete()
     site.no_secrets()
-    record = files.read_json(site.point / remote_load.FILE)
-    assert record["state"] == remote_load.FETCHED
+    record = files.read_json(site.point / host_or_pod_load.FILE)
+    assert record["state"] == host_or_pod_load.FETCHED
     assert record["collect"]["keys"] == [f"loads/{site.world.run_id}/001/{client}.gz" for client in range(CLIENTS)]
     assert record["removed"] is True
 
@@ -189,7 +189,7 @@ def test_the_next_call_collects_everything_wherever_the_controller_was_killed(si
         controller = subprocess.run([sys.executable, "-c", CONTROLLER, str(asked), *kill], env=environment, timeout=240)
         assert controller.returncode == -signal.SIGKILL, kill
         assert site.store.uploaded_clients() == ([0, 1] if way == "s3" else []), "what was uploaded stays"
-    assert files.read_json(site.point / remote_load.FILE)["state"] == remote_load.FETCHED
+    assert files.read_json(site.point / host_or_pod_load.FILE)["state"] == host_or_pod_load.FETCHED
     done = load_in_pods.run_load_in_pods(given, StepDirectory(None))
     assert (done["found"], done["counts"]["created"], done["counts"]["unknown"]) == (True, COUNT, 0)
     site.complete()
@@ -206,7 +206,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, str(asked)], env=environment)
     until(lambda: len(site.world.names()) >= 3 or controller.poll() is not None, "the load begins")
     assert controller.poll() is None
-    record = files.read_json(site.point / remote_load.FILE)
+    record = files.read_json(site.point / host_or_pod_load.FILE)
     assert record["collect"]["bucket"] == "results", "it is known before anything was uploaded"
     controller.send_signal(signal.SIGKILL)
     controller.wait(120)
@@ -229,7 +229,7 @@ def test_what_was_uploaded_after_the_controller_was_killed_is_found(site: Site) 
     assert load_in_pods.remove_load_from_pods(site.given(state="absent", request={}), StepDirectory(None))["changed"]
     site.complete()
     site.no_secrets()
-    assert not (site.point / remote_load.FILE).exists()
+    assert not (site.point / host_or_pod_load.FILE).exists()
 
 
 def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Site) -> None:
@@ -242,4 +242,4 @@ def test_a_server_that_cannot_be_used_is_named_before_anything_is_made(site: Sit
             load_in_pods.run_load_in_pods(site.given(collect_s3={**site.s3, **more}), StepDirectory(None))
         client = site.world.client
         assert client.get(client.kind("v1", "Namespace"), f"seatrial-load-{site.world.run_id}") is None
-        assert not (site.point / remote_load.FILE).exists()
+        assert not (site.point / host_or_pod_load.FILE).exists()

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load, load_in_pods
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import LoadInPod
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline import timeline_builder
 from load_play import LoadPlay
@@ -143,7 +143,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     client = site.world.client
     given = site.given(kubeconfig=site.other_target())
     site.point.mkdir(parents=True)
-    remote_load.write_load_record(site.point, remote_load.DRIVER_POD, "", remote_load.STARTED)
+    host_or_pod_load.write_load_record(site.point, host_or_pod_load.DRIVER_POD, "", host_or_pod_load.STARTED)
     load = LoadInPod(given, client, StepDirectory(None))
     pod = load.pod
     assert load.begin(True) is False and load.begin(True) is True
@@ -154,7 +154,7 @@ def test_a_load_against_another_cluster_has_no_rights_on_its_own_and_is_ended_by
     stop = site.begin_with("stop.log", entry="stop")
     assert stop.wait(timeout=240) == 0, site.said("stop.log")
     assert process.poll() is not None
-    assert not (site.point / remote_load.FILE).exists()
+    assert not (site.point / host_or_pod_load.FILE).exists()
     until(lambda: not site.left(), f"nothing is left of it: {site.left()}")
     assert pod.remove() is False, "safe twice"
 
@@ -275,4 +275,4 @@ def test_what_can_not_be_right_is_told_before_anything_is_made(site: Site) -> No
     ):
         with pytest.raises(InputError, match=words):
             load_in_pods.run_load_in_pods(site.given(**more), StepDirectory(None))
-        assert not site.left() and not (site.point / remote_load.FILE).exists()
+        assert not site.left() and not (site.point / host_or_pod_load.FILE).exists()

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import pod_logs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import RunCleanup
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load import simulated_training_logs
@@ -172,9 +172,9 @@ def test_a_log_that_can_not_be_had_is_told_with_its_pod(client: Client, run_id: 
     assert result["collected"] == 0 and result["pods"][0]["index"] == 7 and result["pods"][0]["log"] is None
     assert f"log of pod {run_id}/waits: 400" in result["unread"][0] and list(tmp_path.glob("*")) == []
 
-    kinds = cluster_identity.existence_of_kinds(
+    kinds = cluster_properties.existence_of_kinds(
         client, ["kubeflow.org/v1/PyTorchJob", "kubeflow.org/v1/TFJob", "nowhere.example/v1/Thing"]
     )
     assert list(kinds.values()) == [True, False, False]
-    found = cluster_identity.read_namespace_runs(client, [run_id, "default", "no-such"])
+    found = cluster_properties.read_namespace_runs(client, [run_id, "default", "no-such"])
     assert found == {run_id: run_id, "default": "", "no-such": None}

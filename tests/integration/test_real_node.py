@@ -20,11 +20,11 @@ import rehearsal as support
 import suite_prerequisites
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    build_real_node_images,
     cluster_lifecycle,
     go_build,
     instance_dir,
     instance_processes,
-    real_node_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack import image_preload
@@ -259,7 +259,9 @@ def test_pods_run_on_a_real_node_and_nothing_of_it_is_left(victim: str, own_inst
     assert not options.instance.path.exists()
     assert state_of_the_machine() == before
     for one in folders:
-        assert real_node_images.tree_metadata_checksum(one / "tree") == files.read_json(one / "image.json")["tree"]
+        assert (
+            build_real_node_images.tree_metadata_checksum(one / "tree") == files.read_json(one / "image.json")["tree"]
+        )
 
 
 @needs_a_node

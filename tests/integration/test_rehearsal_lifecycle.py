@@ -19,13 +19,13 @@ import pytest
 import rehearsal as support
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cached_and_user_programs,
     cluster_lifecycle,
+    component_selection,
     instance_processes,
     process_launch_plan,
-    rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from playbook import environment, play
@@ -122,7 +122,7 @@ def test_a_new_cluster_starts_while_a_program_that_it_can_start_without_is_built
     kinds, cache, program = tmp_path / "components", tmp_path / "cache" / "rehearsal", tmp_path / "bin" / "go"
     for folder in (kinds / "late", cache, program.parent):
         folder.mkdir(parents=True)
-    for one in (one for one in rehearsal_options.load_all_components(support.COMPONENTS).values() if one.always):
+    for one in (one for one in component_selection.load_all_components(support.COMPONENTS).values() if one.always):
         (kinds / one.name).symlink_to(one.folder)
         made = cached_and_user_programs.component_cache_folder(one, support.CACHE)
         (cache / made.name).symlink_to(made)
@@ -311,7 +311,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     said: list[str] = []
     assert cluster_lifecycle.create_or_repair_instance(options, said.append)["changed_versions"] == {"kueue": "0.18.3"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert cluster_identity.changed_rehearsal_component_versions(client) == {"kueue": "0.18.3"}
+        assert cluster_properties.changed_rehearsal_component_versions(client) == {"kueue": "0.18.3"}
     before = pids(options)
 
     kept = cluster_lifecycle.create_or_repair_instance(dataclasses.replace(options, versions={}), said.append)
@@ -322,7 +322,7 @@ def test_a_component_gets_another_release_and_everything_else_goes_on(own_instan
     assert own["ready"] and own["changed_versions"] == {}
     assert {name for name in before if before[name] != after[name]} == {"kueue"}
     with Client.from_kubeconfig(options.instance.kubeconfig) as client:
-        assert cluster_identity.changed_rehearsal_component_versions(client) == {}
+        assert cluster_properties.changed_rehearsal_component_versions(client) == {}
 
     of_a_run = dataclasses.replace(options, owner="t1", versions={"kueue": "0.18.3"})
     with pytest.raises(OwnershipError, match=r"0\.18\.3"):

@@ -30,7 +30,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import conditions_by_type
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+    rendered_workload_templates,
+    template_renderer,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 from playbook import play
@@ -171,7 +174,7 @@ def test_the_objects_of_a_load_fit_the_schemas_of_trainer_2_1_and_2_2(tmp_path: 
     folder = support.ROOT / "roles" / "workload_scale" / "templates"
     given = {"kind": "TrainJob", "src": str(folder / "pod.yaml.j2"), "parameters": PARAMETERS}
     (resolved,) = read_workload_files.templates_with_content([given], lambda _folder, name: name)
-    template = workload_templates.WorkloadTemplate(**resolved)
+    template = rendered_workload_templates.WorkloadTemplate(**resolved)
     toolchain = go_toolchain.find_toolchain((1, 26), support.CACHE, print)
     go_build.copy_crds_of_modules([OLD], toolchain, tmp_path / "old.yml", print)
     old = component_manifests.read_yaml_objects(tmp_path / "old.yml")

@@ -26,13 +26,15 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import cluster_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import workload_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    workload_name,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import result_upload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import (
+    fetch_large_user_files,
     fetch_user_files,
-    user_files_through_s3,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_files_through_s3 import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.fetch_large_user_files import (
     POD,
     UserUploads,
 )
@@ -120,7 +122,7 @@ class Site:
         """Check that bucket, cluster and point have nothing of the upload any more."""
         assert (
             self.uploads.store.uploaded_clients() == []
-            and user_files_through_s3.number_of_expected_uploads(self.dest) is None
+            and fetch_large_user_files.number_of_expected_uploads(self.dest) is None
         )
         assert self.client.get(result_upload.SECRET, self.uploads.secret, self.spec.namespace) is None
         for path in self.dest.rglob("*"):
@@ -140,7 +142,7 @@ LARGE = {"big.bin": os.urandom(300_000), "deep/a.txt": b"hello\n"}
 
 def test_large_files_come_back_and_small_ones_are_not_uploaded(site: Site) -> None:
     site.uploads.prepare(site.client)
-    assert user_files_through_s3.number_of_expected_uploads(site.dest) == 2, "it is known before anything was uploaded"
+    assert fetch_large_user_files.number_of_expected_uploads(site.dest) == 2, "it is known before anything was uploaded"
     told = site.helper(0, LARGE)
     assert told["bytes"] == 300_006 and told["left_out"] == 0
     cut = site.helper(1, {**LARGE, "z.bin": bytes(900_000)})
@@ -177,7 +179,7 @@ def test_nothing_is_lost_or_left_whenever_the_controller_is_killed(site: Site) -
             site.fetch()
         assert (
             site.uploads.store.uploaded_clients() == [0, 1]
-            and user_files_through_s3.number_of_expected_uploads(site.dest) == 2
+            and fetch_large_user_files.number_of_expected_uploads(site.dest) == 2
         )
     site.uploads.store.delete()
     assert "fetched 4 files" in site.fetch()["summary"]
@@ -208,10 +210,10 @@ def test_what_a_pod_uploads_after_the_call_is_collected_by_the_cleanup(site: Sit
     site.pod(0, site.helper(0, LARGE))
     site.pod(1, None, phase="Running")
     site.fetch()
-    assert user_files_through_s3.number_of_expected_uploads(site.dest) == 2, "user 1 may still upload"
+    assert fetch_large_user_files.number_of_expected_uploads(site.dest) == 2, "user 1 may still upload"
     site.helper(1, LARGE)
     said: list[str] = []
-    user_files_through_s3.end_pods_and_fetch_uploads(site.client, site.uploads, said.append)
+    fetch_large_user_files.end_pods_and_fetch_uploads(site.client, site.uploads, said.append)
     assert said == ["fetched what 2 users had uploaded"]
     assert (
         hashlib.sha256((site.dest / "1" / "files" / "big.bin").read_bytes()).digest()
@@ -230,7 +232,7 @@ def test_an_unreachable_server_delays_only_what_was_uploaded(site: Site) -> None
     with pytest.raises(AccessError, match="check the secret key"):
         site.fetch()
     assert "check the secret key" in _files.read_json(site.dest / "users.json")["files"]["first_error"]
-    assert user_files_through_s3.number_of_expected_uploads(site.dest) == 2
+    assert fetch_large_user_files.number_of_expected_uploads(site.dest) == 2
     asked["secret_key"] = here
     assert "fetched 2 files" in site.fetch()["summary"]
     site.nothing_left()
@@ -240,7 +242,7 @@ def test_a_bucket_that_cannot_be_used_is_named_before_anything_is_made(site: Sit
     site.given["collect_s3"]["url"] = "s3://no-such-bucket/x"
     with pytest.raises(InputError, match="workload_collect_s3 cannot be used: .*create the bucket first"):
         site.uploads.prepare(site.client)
-    assert user_files_through_s3.number_of_expected_uploads(site.dest) is None
+    assert fetch_large_user_files.number_of_expected_uploads(site.dest) is None
     assert site.client.get(result_upload.SECRET, site.uploads.secret, site.spec.namespace) is None
 
 

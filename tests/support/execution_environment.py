@@ -22,7 +22,7 @@ import yaml
 from ansible_collections.kubernetes import core
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cached_and_user_programs,
-    rehearsal_options,
+    component_selection,
 )
 from common import ROOT, VENV
 
@@ -96,8 +96,8 @@ class Podman:
 
     def add_programs(self, folder: Path) -> None:
         """Build the layer with the programs of the rehearsal cluster, which are copied to ``folder`` from the cache."""
-        wanted = rehearsal_options.load_all_components(rehearsal.COMPONENTS)
-        for one in rehearsal_options.select_required_components(wanted, ["trainer"]):
+        wanted = component_selection.load_all_components(rehearsal.COMPONENTS)
+        for one in component_selection.select_required_components(wanted, ["trainer"]):
             entry = cached_and_user_programs.component_cache_folder(one, rehearsal.CACHE)
             shutil.copytree(entry, folder / entry.name)
         here = ["--isolation=chroot", "--network=host", f"--build-arg=IMAGE={IMAGE}"]

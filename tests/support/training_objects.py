@@ -12,7 +12,10 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+    rendered_workload_templates,
+    template_renderer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files
 
 ROLE = Path(__file__).parents[2] / "roles" / "fine_tuning"
@@ -50,10 +53,10 @@ def rendered(
     simulated: bool = False,
     run_id: str = "t1",
     model: int = 0,
-) -> workload_templates.RenderedTemplate:
+) -> rendered_workload_templates.RenderedTemplate:
     """Return the objects of trainings as the load engine creates them; of several models, those of one."""
     given = variables(settings, "__fine_tuning_templates", simulated=simulated)[0][model]
-    template = workload_templates.WorkloadTemplate(**resolved(given))
+    template = rendered_workload_templates.WorkloadTemplate(**resolved(given))
     return template_renderer.render_template_for_indices(template, run_id, "001", run_id, indices)
 
 
@@ -66,7 +69,7 @@ def workloads(
     return [{**one, "metadata": {**one["metadata"], "namespace": run_id}} for one in found]
 
 
-def pods(made: workload_templates.RenderedTemplate, index: int = 0) -> list[dict[str, Any]]:
+def pods(made: rendered_workload_templates.RenderedTemplate, index: int = 0) -> list[dict[str, Any]]:
     """Return the templates of the pods that train, as the controllers of the kind complete them."""
     manifest = made.workload.manifest(index)
     spec = manifest["spec"]

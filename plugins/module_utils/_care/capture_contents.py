@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_na
     is_secret_entry,
     mask_assignments,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     field_at_path,
@@ -118,7 +118,7 @@ def summarize_nodes(node_objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]
 
 def _summarize_node(node: Mapping[str, Any]) -> dict[str, Any]:
     allocatable = {name: str(value) for name, value in field_at_path(node, "status.allocatable", {}).items()}
-    gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in cluster_identity.GPU_RESOURCES)
+    gpus = sum(parse_kube_quantity(allocatable.get(name, "0")) for name in cluster_properties.GPU_RESOURCES)
     return {
         "ready": is_condition_true(node, "Ready"),
         "schedulable": not field_at_path(node, "spec.unschedulable", False),

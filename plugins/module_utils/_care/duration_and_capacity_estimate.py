@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import GPU_RESOURCES
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import GPU_RESOURCES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import arrival_times
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.random_draws import draw_number_for_workload

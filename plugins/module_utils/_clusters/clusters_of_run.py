@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 
-from . import cluster_identity
+from . import cluster_properties
 from .provider_interface import AccessSettings, ClusterTarget, release_arguments
 from .providers import PROVIDERS, WORKERS, provider_by_name
 
@@ -301,7 +301,7 @@ def _query_cluster_identity(
 ) -> dict[str, Any]:
     access = (record["kubeconfig"], record.get("context") or "")
     with Client.from_kubeconfig(*access, timeout=30) as client, step.timed("cluster", "identity"):
-        identity = cluster_identity.wait_for_ready_cluster(
+        identity = cluster_properties.wait_for_ready_cluster(
             client, params["timeout"], params["nodes_ready"], say, params["run_id"]
         )
         step.log(f"{client.access.server} is {identity.version}, {identity.nodes} nodes, {identity.gpus} GPUs")

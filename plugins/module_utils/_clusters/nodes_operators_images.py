@@ -25,8 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
     node_allocatable_amount,
 )
 
-from . import cluster_identity
-from .cluster_identity import OperatorVersions, operator_versions
+from . import cluster_properties
+from .cluster_properties import OperatorVersions, operator_versions
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -48,7 +48,7 @@ class ClusterSnapshot:
         """Return the parts ``nodes``, ``operators`` and ``images`` of schema ran/1, and ``notes`` on absent parts."""
         ran_parts: dict[str, Any] = {}
         if self.nodes is not None:
-            ran_parts["nodes"] = cluster_identity.allocatable_totals_of_nodes(self.nodes)
+            ran_parts["nodes"] = cluster_properties.allocatable_totals_of_nodes(self.nodes)
         if self.operators is not None or self.components:
             by_olm = self.operators.versions if self.operators is not None else {}
             ran_parts["operators"] = {**by_olm, **self.components}
@@ -66,10 +66,10 @@ def read_cluster_snapshot(client: Client, run: str, namespaces: Iterable[str] = 
     """
     seen = ClusterSnapshot()
     seen.nodes = _read_unless_refused(
-        "nodes", seen.notes, lambda: cluster_identity.list_nodes_without_other_runs(client, run)
+        "nodes", seen.notes, lambda: cluster_properties.list_nodes_without_other_runs(client, run)
     )
     seen.operators = _read_unless_refused("operators", seen.notes, lambda: operator_versions(client))
-    seen.components = cluster_identity.changed_rehearsal_component_versions(client)
+    seen.components = cluster_properties.changed_rehearsal_component_versions(client)
     elsewhere = {*namespaces, *(seen.operators.namespaces if seen.operators is not None else ())}
     kind = client.kind("v1", "Pod")
     selector = f"{run_labels.RUN}={run}"
@@ -113,7 +113,7 @@ def cumulative_gpu_use_by_node(
     gpus_by_node: dict[str, dict[str, Any]] = {}
     for pod in pods:
         node = known.get(str(field_at_path(pod, "spec.nodeName", "")))
-        for resource, product in cluster_identity.GPU_RESOURCES.items():
+        for resource, product in cluster_properties.GPU_RESOURCES.items():
             limits = (
                 field_at_path(container, "resources.limits", {})
                 for container in field_at_path(pod, "spec.containers", [])

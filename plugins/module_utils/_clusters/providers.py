@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
     load_context_access,
 )
 
-from .cluster_identity import api_host_without_usual_port
+from .cluster_properties import api_host_without_usual_port
 from .provider_interface import (
     CREATED,
     OPENSHIFT,

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 
-from . import http1_replies, kubeconfig_document, login
+from . import http1_replies, kubeconfig_document, requested_credentials
 from .api_server_access import ApiServerAccess, ServerCredentials, parse_proxy_url, proxy_of_environment
 from .kubeconfig_document import (
     ChosenEntries,
@@ -201,7 +201,7 @@ def _read_user_credentials(
         kubeconfig_document.refuse_program_of_run_directory(where, access.source, way)
     if user.get("exec"):  # checked also where it is not run
         told = _cluster_for_program(cluster, where, access.source)
-        program = login.exec_plugin_reader(user["exec"], told, where, access.source)
+        program = requested_credentials.exec_plugin_reader(user["exec"], told, where, access.source)
     if _runs_program(user):
         if program is not None:
             access.reader = program
@@ -215,7 +215,9 @@ def _read_user_credentials(
         access.reader = _token_reader(user, where, access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
-        access.reader = partial(login.log_in_with_password, access, user["username"], user.get("password") or "")
+        access.reader = partial(
+            requested_credentials.log_in_with_password, access, user["username"], user.get("password") or ""
+        )
     return ServerCredentials(authorization, certificate, key)
 
 

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     point_loads,
     presets_from_variables,
     project_role,
-    schedule_keywords,
+    repeat_and_bisect_keywords,
     settings_allowed_in_pull_requests,
     settings_catalogue,
 )
@@ -117,7 +117,7 @@ def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, con
     if any((known[name] or {}).get("heavy") for name in set(request.presets) & set(offer.permitted) & set(known)):
         return
     effective = context.effective(context.request())
-    attempts = schedule_keywords.most_attempts(effective)
+    attempts = repeat_and_bisect_keywords.most_attempts(effective)
     why = f"{attempts} attempts at points" if attempts > MOST_ATTEMPTS else ""
     if why := why or point_loads.first_heavy_load(context.role.folder, effective.measured, context.render, attempts):
         where = asked.origins.get("test") or next(iter(asked.origins.values()))

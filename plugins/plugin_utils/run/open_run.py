@@ -19,9 +19,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._run import set
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_settings,
     presets_from_variables,
+    repeat_and_bisect_keywords,
     resolve_settings,
     roles_read_by_project,
-    schedule_keywords,
     setting_templates,
     settings_from_ansible,
 )
@@ -34,18 +34,18 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
+    files_named_by_foreign_runs,
     foreign_kubeconfigs,
-    foreign_machine_use,
     give_back_on_exit,
     held_resources,
     point_attempts,
     point_states,
-    read_untrusted_settings,
     resumed_extra_vars,
     run_directory,
     run_record,
-    servers_of_foreign_runs,
+    servers_named_by_foreign_runs,
     settings_files,
+    settings_from_run_directory,
 )
 from .session_inputs import SessionInputs
 from .settings_display import show_points, show_settings
@@ -156,7 +156,7 @@ class SettingsSession(SessionInputs):
         name = given_name or run_directory.generated_directory_name(project, presets, run_id)
         parent = Path(effective.settings["run_artifacts_dir"])
         command = self.command()
-        repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
+        repeated = settings_from_run_directory.extra_vars_to_repeat(request, effective.settings)
 
         def fill(directory: Path) -> None:
             self._write(directory, effective, request)
@@ -180,13 +180,15 @@ class SettingsSession(SessionInputs):
         directory = run_directory.check_existing_directory(path)
         request = self.read_request(directory, chosen)
         asked = parse_preset_names(context.variables.get("preset"))
-        read_untrusted_settings.refuse_other_project_or_presets(path, directory.name, request, context.project, asked)
+        settings_from_run_directory.refuse_other_project_or_presets(
+            path, directory.name, request, context.project, asked
+        )
         if chosen == ["report"] and run_record.find_running_session(directory) is not None:
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: context.extra[word] for word in RESERVED if word in context.extra}
         if "bisect" in words:  # a later session may change a part of it, such as the budget
-            words["bisect"] = {**schedule_keywords.bisect_keyword_of_request(request), **words["bisect"]}
+            words["bisect"] = {**repeat_and_bisect_keywords.bisect_keyword_of_request(request), **words["bisect"]}
         more = settings_from_ansible.extra_layer(context.extra, context.catalogue, words)
         earlier = run_record.read_record(directory)
         interrupted = point_states.point_when_interrupted(directory, earlier)
@@ -207,12 +209,12 @@ class SettingsSession(SessionInputs):
             show_points(self.context, effective, self.say, directory, redone)
             return self._result(directory, effective, request, only_settings=True)
         command = self.command()
-        repeated = read_untrusted_settings.extra_vars_to_repeat(request, effective.settings)
+        repeated = settings_from_run_directory.extra_vars_to_repeat(request, effective.settings)
         give_back = self._give_back_of(directory, earlier, command, repeated)
         held_resources.refuse_release_of_kept_cluster(directory, effective.settings, self.tags()[0], give_back)
         if left_out:  # the points and the request stay as they are
             settings_files.write_settings_file(
-                directory / read_untrusted_settings.SETTINGS, effective.settings, context.catalogue.secrets
+                directory / settings_from_run_directory.SETTINGS, effective.settings, context.catalogue.secrets
             )
         else:
             self._write(directory, effective, request)
@@ -253,7 +255,10 @@ class SettingsSession(SessionInputs):
         """
         if foreign_kubeconfigs.is_own_uncopied_directory(directory):
             return str(record["give_back"])
-        repeated = {**repeated, **servers_of_foreign_runs.extra_vars_naming_external_resources(self.context.extra)}
+        repeated = {
+            **repeated,
+            **servers_named_by_foreign_runs.extra_vars_naming_external_resources(self.context.extra),
+        }
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 
     def _redo(self, directory: Path, effective: EffectiveSettings, chosen: list[str]) -> list[PlannedPoint]:
@@ -273,14 +278,16 @@ class SettingsSession(SessionInputs):
             raise InputError(
                 f"run {directory.name} is still being worked on: a report beside it takes no settings by -e"
             )
-        settings = directory / read_untrusted_settings.SETTINGS
+        settings = directory / settings_from_run_directory.SETTINGS
         known = self.context
-        read_untrusted_settings.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
+        settings_from_run_directory.refuse_foreign_values(settings, known.catalogue.settings, known.templates(), None)
         run_id = run_record.read_record(directory)["id"]
         self.say(f"Run {run_id} is still running; this is the report of the results so far.")
         effective = known.effective(request)
         before = setting_templates.load_yaml_with_unsafe(settings)
-        foreign_machine_use.refuse_foreign_machine_use(directory, known, [before], ["report"], [effective.settings])
+        files_named_by_foreign_runs.refuse_foreign_machine_use(
+            directory, known, [before], ["report"], [effective.settings]
+        )
         foreign_kubeconfigs.refuse_foreign_kubeconfigs(directory, known, effective, ["report"])
         self.read_secrets(effective, ["report"], False, directory)
         return {**self._result(directory, effective, request), "beside": True}
@@ -311,7 +318,7 @@ class SettingsSession(SessionInputs):
             "points": [point.name for point in effective.points],
             "repeat": effective.repeat,
             "bisect": effective.bisect,
-            "most_points": schedule_keywords.most_point_loop_rounds(directory, effective),
+            "most_points": repeat_and_bisect_keywords.most_point_loop_rounds(directory, effective),
             "presets": list(request.presets),
             "late": list(effective.late),
             "pre_cleanup": effective.pre_cleanup,

@@ -21,9 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     project_role,
-    setting_addresses,
     setting_templates,
     settings_naming_programs,
+    settings_naming_servers,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.roles_read_by_project import (
     roles_read_and_others,
@@ -83,7 +83,7 @@ class _RerunRules:
             return "not read by this project"
         if known.secret or MASK in json.dumps(value):
             return "a secret: give it again"
-        if next(setting_addresses.addresses_receiving_secrets({name: value}), None):
+        if next(settings_naming_servers.addresses_receiving_secrets({name: value}), None):
             return "names a server to which secrets of yours would be sent: give it again"
         named = {name: value}
         if any(settings_naming_programs.programs_named_by_values(named)) or any(

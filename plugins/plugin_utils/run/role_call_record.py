@@ -24,7 +24,13 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_from_ansible,
 )
 
-from . import foreign_kubeconfigs, foreign_machine_use, read_untrusted_settings, run_record, servers_of_foreign_runs
+from . import (
+    files_named_by_foreign_runs,
+    foreign_kubeconfigs,
+    run_record,
+    servers_named_by_foreign_runs,
+    settings_from_run_directory,
+)
 
 ARGUMENTS, COMMAND, FAILURE = "arguments.yml", "COMMAND", "FAILURE"
 
@@ -124,16 +130,16 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
         raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
     programs = context.trusted_programs()
-    read_untrusted_settings.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
+    settings_from_run_directory.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)
     loaded = [call]
-    if (run_dir / read_untrusted_settings.SETTINGS).is_file():
-        read_untrusted_settings.refuse_foreign_values(
-            run_dir / read_untrusted_settings.SETTINGS, context.catalogue.settings, context.templates(), programs
+    if (run_dir / settings_from_run_directory.SETTINGS).is_file():
+        settings_from_run_directory.refuse_foreign_values(
+            run_dir / settings_from_run_directory.SETTINGS, context.catalogue.settings, context.templates(), programs
         )
-        loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / read_untrusted_settings.SETTINGS))
+        loaded.append(setting_templates.load_yaml_with_unsafe(run_dir / settings_from_run_directory.SETTINGS))
     foreign_kubeconfigs.refuse_foreign_kubeconfigs_of_call(step, context, loaded, role, entry)
-    servers_of_foreign_runs.refuse_foreign_addresses_of_call(step, context, loaded)
-    foreign_machine_use.refuse_foreign_machine_use(
+    servers_named_by_foreign_runs.refuse_foreign_addresses_of_call(step, context, loaded)
+    files_named_by_foreign_runs.refuse_foreign_machine_use(
         run_dir, context, loaded, None, [context.effective(context.request()).settings]
     )
     return {"role": role, "entry": entry}

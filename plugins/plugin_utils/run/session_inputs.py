@@ -25,11 +25,11 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 )
 
 from . import (
-    foreign_machine_use,
-    read_untrusted_settings,
+    files_named_by_foreign_runs,
     resumed_extra_vars,
     run_record,
-    servers_of_foreign_runs,
+    servers_named_by_foreign_runs,
+    settings_from_run_directory,
 )
 
 
@@ -61,13 +61,13 @@ class SessionInputs:
         creates = not set(chosen) <= resumed_extra_vars.QUIET
         beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
         programs = None if beside else self.context.programs()
-        request, notes = read_untrusted_settings.read_recorded_request(
+        request, notes = settings_from_run_directory.read_recorded_request(
             directory, self.context.templates(), programs, self.context.extra, creates
         )
         for line in notes:
             self.say(f"  warning: {line}")
         recorded = [layer.values for layer in request.layers]
-        foreign_machine_use.refuse_foreign_machine_use(directory, self.context, recorded, chosen)
+        files_named_by_foreign_runs.refuse_foreign_machine_use(directory, self.context, recorded, chosen)
         return request
 
     def check(
@@ -95,7 +95,7 @@ class SessionInputs:
             context.catalogue, effective.settings, [point.settings for point in effective.points], used
         )
         secrets_inside_settings.keep_secret_entries(self.entries)
-        servers_of_foreign_runs.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
+        servers_named_by_foreign_runs.refuse_foreign_addresses(run_dir, context, effective, chosen, self.secrets)
 
     def tags(self) -> tuple[list[str], list[str]]:
         """Return ``--tags`` and ``--skip-tags``."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.choose_next_point import PlannedPoint
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, schedule_keywords
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import point_loads, repeat_and_bisect_keywords
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
@@ -46,5 +46,5 @@ def show_points(
     left = point_states.estimated_time_left(directory, states.values())
     for line in settings_files.render_point_list(effective, loads, states, left):
         say(line)
-    if most := schedule_keywords.describe_most_attempts(effective):
+    if most := repeat_and_bisect_keywords.describe_most_attempts(effective):
         say(f"  {most}")

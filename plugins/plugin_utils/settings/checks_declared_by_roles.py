@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu
     simulated_node_pool,
 )
 
-from . import load_setting_checks, secrets_inside_settings
+from . import failure_and_request_checks, secrets_inside_settings
 from .setting_templates import Render
 from .settings_layers import SettingsError
 
@@ -64,7 +64,9 @@ def _problems_found_by_checks(
         if "more" in entry:
             yield from _problems_found_by_checks(render(entry["more"], settings)[0], settings, render)
         elif "requests" in entry:
-            if problem := load_setting_checks.setting_refused_by_inference_load(entry["requests"], settings, render):
+            if problem := failure_and_request_checks.setting_refused_by_inference_load(
+                entry["requests"], settings, render
+            ):
                 yield problem
         elif "node_levels" in entry:
             levels, unknown = render(entry["node_levels"], settings)
@@ -79,7 +81,7 @@ def _problems_found_by_checks(
             if settings[name] not in known:
                 yield name, str(formats.unknown_value_error(name, settings[name], filter(None, known)))
         elif "failures" in entry:
-            if problem := load_setting_checks.setting_refused_for_failures(entry, settings, render):
+            if problem := failure_and_request_checks.setting_refused_for_failures(entry, settings, render):
                 yield problem
         elif "keys" in entry:
             yield from _unfit_keys(render(entry, settings)[0], settings)

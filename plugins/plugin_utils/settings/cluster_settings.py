@@ -30,7 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_spec,
     component_versions,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.rehearsal_options import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_selection import (
     RehearsalOptions,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_records import parse_duration

@@ -28,7 +28,7 @@ from . import (
     cluster_settings,
     point_loads,
     project_role,
-    schedule_keywords,
+    repeat_and_bisect_keywords,
     verdict_setting_checks,
     workload_template_checks,
 )
@@ -118,7 +118,7 @@ class PreflightInput:
             self._refuse_points_with_other_nodes()
         if "test" in self.chosen:
             self._refuse_impossible_load()
-        schedule_keywords.check_schedule_keywords(self.request.project, self.found, self.catalogue.roles)
+        repeat_and_bisect_keywords.check_schedule_keywords(self.request.project, self.found, self.catalogue.roles)
         if run_dir is not None and any(phase in planned for phase in (*TAKING, *ON_CLUSTER)):
             cluster_settings.refuse_other_clusters(run_dir, self._targets(), "rehearsal_name" in self._given())
         if any(phase in planned for phase in TAKING):

@@ -18,8 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import duration_and_capacity_estimate
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_selection,
     component_spec,
-    rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import choose_next_point
 
@@ -248,7 +248,7 @@ def _have_real_node(components: tuple[str, ...], role: Path) -> bool:
     """Return whether a real node is among these components of a rehearsal cluster, or those that they require."""
     places = [role / "files" / "kinds"]
     names = workload_kinds.replace_kinds_with_component_folders(components, project_role.COMPONENTS, places)
-    return component_spec.REAL_NODE_COMPONENT in rehearsal_options.names_with_required(project_role.COMPONENTS, names)
+    return component_spec.REAL_NODE_COMPONENT in component_selection.names_with_required(project_role.COMPONENTS, names)
 
 
 def _why_capacity_missing(

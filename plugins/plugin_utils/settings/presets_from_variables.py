@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import KINDS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import KINDS
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
 
 from . import project_role, settings_layers

@@ -22,8 +22,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import limit_processor_time
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_selection,
     component_spec,
-    rehearsal_options,
 )
 
 from . import dotted_paths, matrix_points, project_role, setting_templates
@@ -98,7 +98,7 @@ class OutsideSettings:
 
     def _why_components_refused(self, names: list[str]) -> str:
         """Components that simulate may be asked for: neither a real node nor programs of others."""
-        for name in rehearsal_options.names_with_required(project_role.COMPONENTS, names):
+        for name in component_selection.names_with_required(project_role.COMPONENTS, names):
             if name == component_spec.REAL_NODE_COMPONENT:
                 return f" to '{name}': {self.effects[REAL_NODES]}"
             if "/" in name or not (project_role.COMPONENTS / name / component_spec.FILE).is_file():

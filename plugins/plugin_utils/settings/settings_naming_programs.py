@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    component_selection,
     component_spec,
-    rehearsal_options,
 )
 
 from . import convert_setting_values, dotted_paths, project_role, setting_templates
@@ -56,7 +56,7 @@ def settings_starting_real_node(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _include_real_node(components: Iterable[str]) -> bool:
     """Return whether a real node is among components, or those that they require."""
-    names = rehearsal_options.names_with_required(project_role.COMPONENTS, map(str.strip, components))
+    names = component_selection.names_with_required(project_role.COMPONENTS, map(str.strip, components))
     return component_spec.REAL_NODE_COMPONENT in names
 
 

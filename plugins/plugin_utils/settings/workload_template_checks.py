@@ -18,7 +18,7 @@ from typing import Any
 import jinja2
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
     VARIABLES,
     WorkloadTemplate,
 )

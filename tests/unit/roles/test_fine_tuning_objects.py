@@ -17,7 +17,9 @@ import pytest
 import training_objects
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    WorkloadTemplate,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import training_flavours, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+    rendered_workload_templates,
+    template_renderer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     checks_declared_by_roles,
     read_workload_files,
@@ -41,7 +44,7 @@ def objects(settings: dict[str, Any]) -> list[dict[str, Any]]:
     (entries,) = variables(settings, "__scheduler_templates")
     (template,) = read_workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
     made = template_renderer.render_template_for_indices(
-        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
+        rendered_workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0]
     )
     return [document.manifest(0) for document in made.documents]
 

@@ -20,8 +20,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+    rendered_workload_templates,
+    template_renderer,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_files_through_configmaps
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds
 
 FILES = Path(__file__).parents[3] / "roles" / "users" / "files"
@@ -204,7 +207,7 @@ def test_the_helper_waits_runs_the_command_and_reports(pod: Any, tmp_path: Path)
     assert report["files"]["left_out"] == 1 and report["files"]["first_left_out"][0]["name"] == "big"
     (sent,) = [body for method, path, body in store.asked if path.endswith("/configmaps")]
     assert sent["metadata"]["name"] == "p-1-files-0001" and sent["metadata"]["ownerReferences"][0]["uid"] == "u"
-    piece = sent["binaryData"][files_in_configmaps._KEY]
+    piece = sent["binaryData"][pod_files_through_configmaps._KEY]
     with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(piece)))) as archive:
         assert archive.getnames() == ["a"]
 
@@ -365,7 +368,7 @@ PARAMETERS: dict[str, Any] = {
 def test_the_pod_of_a_user_is_rendered_once_for_all(wait: bool) -> None:
     text = (FILES.parent / "templates" / "user.yaml.j2").read_text()
     parameters = {**PARAMETERS, "helper_image": "helper" if wait else "", "files": "" if wait else "/data"}
-    template = workload_templates.WorkloadTemplate("user", text, 1, parameters)
+    template = rendered_workload_templates.WorkloadTemplate("user", text, 1, parameters)
     (document,) = template_renderer.render_template_for_indices(template, "run-aa", "001", "n", range(100)).documents
     assert document.bodies is None, "index and name are only printed"
     pod = document.manifest(7)

@@ -15,7 +15,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehea
     component_manifests,
     component_spec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer, workload_templates
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import (
+    rendered_workload_templates,
+    template_renderer,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")
@@ -55,12 +58,12 @@ def variables(settings: dict[str, Any], *names: str) -> list[Any]:
     return [templar.template(known[name]) for name in names]
 
 
-def rendered(settings: dict[str, Any]) -> workload_templates.RenderedTemplate:
+def rendered(settings: dict[str, Any]) -> rendered_workload_templates.RenderedTemplate:
     """Return the objects of the first two workloads."""
     (entries,) = variables(settings, "__workload_scale_templates")
     (template,) = read_workload_files.templates_with_content([dict(entries[0])], lambda _folder, name: name)
     return template_renderer.render_template_for_indices(
-        workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0, 1]
+        rendered_workload_templates.WorkloadTemplate(**template), "t1", "001", "ns", [0, 1]
     )
 
 

@@ -33,8 +33,8 @@ from .. import clusters_of_run
 from ..lock import lock_records
 from ..providers import RehearsalProvider
 from ..rehearsal import cluster_lifecycle
+from ..rehearsal.component_selection import RehearsalOptions
 from ..rehearsal.instance_dir import MARKER, list_instance_markers
-from ..rehearsal.rehearsal_options import RehearsalOptions
 
 REHEARSAL = RehearsalProvider.name
 

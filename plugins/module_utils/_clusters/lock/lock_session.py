@@ -39,7 +39,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import ChangeReporter, Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from ..cluster_identity import api_host_without_usual_port
+from ..cluster_properties import api_host_without_usual_port
 from . import lock_protocol, lock_records
 
 #: Interval of checking whether the run is still alive, in seconds.

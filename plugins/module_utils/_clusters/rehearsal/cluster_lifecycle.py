@@ -24,22 +24,22 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
 from . import (
+    build_real_node_images,
     cached_and_user_programs,
+    component_selection,
     component_versions,
     instance_dir,
     instance_processes,
     process_launch_plan,
     provide_component_programs,
-    real_node_images,
-    registry_image_files,
-    rehearsal_options,
+    write_registry_images,
 )
 from .cached_and_user_programs import ComponentPrograms, program_paths_by_name
 from .cluster_status import describe_instance_state, program_results, read_instance_state, summarize_instance_in_lines
+from .component_selection import RehearsalOptions, process_start_levels
+from .component_selection import processes_of_components as processes_of
 from .component_spec import CONTROL_PLANE_COMPONENT, ProcessSpec, RehearsalComponent, load_component
 from .instance_dir import InstanceMarker, InstancePaths, seconds_since_boot
-from .rehearsal_options import RehearsalOptions, process_start_levels
-from .rehearsal_options import processes_of_components as processes_of
 from .start_processes import GRACE, InstanceProcessStarter
 
 
@@ -62,23 +62,23 @@ def set_instance_state(options: RehearsalOptions, state: str, say: Say, check: b
 def make_programs_available(options: RehearsalOptions, say: Say, check: bool = False) -> dict[str, Any]:
     """Make the programs of the components available; with ``check`` only return what that would take."""
     components = options.select_checked(options.components)
-    rehearsal_options.check_real_node_permitted(options.components)
+    component_selection.check_real_node_permitted(options.components)
     if check:
         cached_and_user_programs.refuse_unknown_user_programs(components, options.program_sources)
         lines = provide_component_programs.format_provisioning_costs(
             cached_and_user_programs.components_without_programs(components, options.program_sources),
             options.program_sources,
         )
-        lines += real_node_images.describe_missing_images(components, options.program_sources.cache)
-        lines += registry_image_files.describe_missing_layers(
-            components, real_node_images.cached_debian_image_archives(components, options.program_sources.cache)
+        lines += build_real_node_images.describe_missing_images(components, options.program_sources.cache)
+        lines += write_registry_images.describe_missing_layers(
+            components, build_real_node_images.cached_debian_image_archives(components, options.program_sources.cache)
         )
         return {"changed": bool(lines), "needs": lines}
     programs, provided = provide_component_programs.provide_component_programs(components, options.program_sources, say)
-    images, made = real_node_images.build_missing_images(
+    images, made = build_real_node_images.build_missing_images(
         components, program_paths_by_name(programs), options.program_sources.cache, say
     )
-    made = registry_image_files.create_missing_compressed_layers(components, images, say) or made
+    made = write_registry_images.create_missing_compressed_layers(components, images, say) or made
     return {"changed": provided or made, "needs": [], **program_results(programs)}
 
 
@@ -100,8 +100,8 @@ def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, 
     components = options.select_checked(wanted)
     _refuse_other_versions(options, before, components)
     _refuse_other_control_plane(before, components)
-    rehearsal_options.check_real_node_permitted(wanted)
-    if line := rehearsal_options.describe_limits_without_root(wanted):
+    component_selection.check_real_node_permitted(wanted)
+    if line := component_selection.describe_limits_without_root(wanted):
         say(line)
     with ThreadPool(max_workers=1) as pool:
         base: list[Future[tuple[list[str], dict[str, Any]]]] = []
@@ -116,11 +116,11 @@ def create_or_repair_instance(options: RehearsalOptions, say: Say) -> dict[str, 
         programs, provided = provide_component_programs.provide_component_programs(
             components, options.program_sources, say, start_base
         )
-        images, made = real_node_images.build_missing_images(
+        images, made = build_real_node_images.build_missing_images(
             components, program_paths_by_name(programs), options.program_sources.cache, say
         )
     changes = [change for future in base for change in future.result()[0]]
-    made = registry_image_files.create_missing_compressed_layers(components, images, say) or made
+    made = write_registry_images.create_missing_compressed_layers(components, images, say) or made
     more, result = _bring_up(options, wanted, components, programs, images, requested, say)
     changes += more
     result.update(program_results(programs))
@@ -175,7 +175,7 @@ def _bring_up(
             marker = now
             components = _select_as_built(options, marker.components, built)
             instance.update(marker)
-        registry_image_files.write_registry_folders(components, images, instance.path)
+        write_registry_images.write_registry_folders(components, images, instance.path)
         changes += InstanceProcessStarter(options.timeout, instance, components, programs, images, say).run()
         result = describe_instance_state(options, instance, marker, components)
     if changes:

@@ -17,17 +17,17 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 
 from . import (
     cached_and_user_programs,
+    component_selection,
     instance_processes,
     process_launch_plan,
     provide_component_programs,
-    rehearsal_options,
 )
 from .cached_and_user_programs import ComponentPrograms
+from .component_selection import RehearsalOptions, process_start_levels
+from .component_selection import processes_of_components as processes_of
 from .component_spec import FILE, REAL_NODE_COMPONENT, ProcessSpec, RehearsalComponent
 from .instance_dir import InstanceMarker, InstancePaths, list_instance_markers
 from .process_launch_plan import API_PORT
-from .rehearsal_options import RehearsalOptions, process_start_levels
-from .rehearsal_options import processes_of_components as processes_of
 
 
 def read_instance_state(options: RehearsalOptions) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def summarize_instance_in_lines(result: Mapping[str, Any], details: bool = False
 
 def _what_is_real(components: list[str]) -> str:
     if REAL_NODE_COMPONENT in components:
-        real = f"the control plane and node {rehearsal_options.REAL_NODE} with its pods are real"
+        real = f"the control plane and node {component_selection.REAL_NODE} with its pods are real"
         return f"{real}, other nodes and pods are simulated"
     return "the control plane is real, nodes and pods are simulated"
 

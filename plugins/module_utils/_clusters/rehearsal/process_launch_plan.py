@@ -22,10 +22,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 
 from . import component_manifests, component_versions, instance_dir, instance_processes, pki
 from .cached_and_user_programs import ComponentPrograms
+from .component_selection import processes_of_components
 from .component_spec import CertificateSpec, ProcessSpec, RehearsalComponent, replace_placeholders
 from .instance_dir import InstancePaths, hold_file_lock
 from .instance_processes import HttpProbe
-from .rehearsal_options import processes_of_components
 
 #: The port of the API server among the instance's ports.
 API_PORT = "kube-apiserver.https"

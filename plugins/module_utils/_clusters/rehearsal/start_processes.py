@@ -16,13 +16,19 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
-from . import cached_and_user_programs, component_manifests, instance_processes, process_launch_plan, real_node_images
+from . import (
+    build_real_node_images,
+    cached_and_user_programs,
+    component_manifests,
+    instance_processes,
+    process_launch_plan,
+)
 from .cached_and_user_programs import ComponentPrograms
+from .component_selection import process_start_levels
+from .component_selection import processes_of_components as processes_of
 from .component_spec import ProcessSpec, RehearsalComponent
 from .instance_dir import InstancePaths
 from .process_launch_plan import API_PORT, ProcessCommand
-from .rehearsal_options import process_start_levels
-from .rehearsal_options import processes_of_components as processes_of
 
 #: Seconds between SIGTERM and SIGKILL. Nothing in the processes' memory is needed afterwards.
 GRACE = 5.0
@@ -100,7 +106,7 @@ class InstanceProcessStarter:
         names = {name for process in started for name in (process.binary, *process.programs)}
         cached_and_user_programs.verify_cached_program_checksums(self.programs, names)
         if any("@{image." in argument for process in started for argument in process.arguments):
-            real_node_images.verify_node_image_checksums(self.components, self.images)
+            build_real_node_images.verify_node_image_checksums(self.components, self.images)
         _raise_file_limit()
         for level in process_start_levels(wanted):
             self._start_level([commands[process.name] for process in level])

@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     suggest_similar_name,
 )
 
-from . import failure_guards
+from . import failure_guard_processes
 from .failure_schedule import API_AWAY, CONTROLLER_RESTARTED, ETCD_SLOW, PROCESSES, WORKER_AWAY, PlannedFailure
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def undo_process_failure(server: str, failure: Mapping[str, Any]) -> bool:
         return False
     if failure["kind"] == CONTROLLER_RESTARTED:
         return _start(instance.path, target)
-    guarded = failure_guards.end_guard(instance, target)
+    guarded = failure_guard_processes.end_guard(instance, target)
     reference = processes.ProcessReference(failure["before"]["pid"], failure["before"]["ticks"])
     return processes.continue_stopped_process(reference) or guarded
 
@@ -183,7 +183,7 @@ def _stop(failure: Mapping[str, Any]) -> None:
     """Start the guard of a process, and wait until it has stopped the process."""
     before, target = failure["before"], _process_of(failure)
     instance = instance_in_folder(Path(before["instance"]))
-    failure_guards.start_guard_and_await_failure(
+    failure_guard_processes.start_guard_and_await_failure(
         instance,
         target,
         _GUARD,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
 
-from . import control_plane_failures, failure_guards
+from . import control_plane_failures, failure_guard_processes
 
 if TYPE_CHECKING:
     from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -67,7 +67,9 @@ def inject_kubelet_outage(failure: Mapping[str, Any]) -> None:
     before = failure["before"]
     instance = control_plane_failures.instance_in_folder(Path(before["instance"]))
     away = _away_file(instance)
-    failure_guards.start_guard_and_await_failure(instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists)
+    failure_guard_processes.start_guard_and_await_failure(
+        instance, _KUBELET, _KUBELET_GUARD, failure, [away], away.exists
+    )
     kubelet = processes.ProcessReference(before["pid"], before["ticks"])
     if processes.terminate_processes([kubelet], 0.0, first=signal.SIGKILL):
         raise ProcessError(f"{failure['kind']}: the kubelet (pid {kubelet.pid}) does not end")
@@ -84,7 +86,7 @@ def undo_kubelet_outage(server: str, failure: Mapping[str, Any]) -> bool:
     )
     if instance is None:
         return False
-    ended = failure_guards.end_guard(instance, _KUBELET)
+    ended = failure_guard_processes.end_guard(instance, _KUBELET)
     away = _away_file(instance)
     left = away.exists()  # by a guard that was killed
     away.unlink(missing_ok=True)
@@ -197,7 +199,7 @@ def inject_pod_network_cut(failure: Mapping[str, Any]) -> None:
     pairs = _pairs(node.pid, failure)
     _check_pods_run(failure, pairs)
     try:
-        failure_guards.start_guard_and_await_failure(
+        failure_guard_processes.start_guard_and_await_failure(
             instance,
             _guard_name(failure),
             _NETWORK_GUARD,
@@ -220,7 +222,7 @@ def undo_pod_network_cut(server: str, failure: Mapping[str, Any]) -> bool:
     )
     if instance is None:
         return False
-    ended = failure_guards.end_guard(instance, _guard_name(failure))
+    ended = failure_guard_processes.end_guard(instance, _guard_name(failure))
     node = control_plane_failures.running_processes(instance).get(_NODE)
     return (node is not None and _remove_left(node.pid, failure)) or ended
 
@@ -231,7 +233,7 @@ def _remove_left(node: int, failure: Mapping[str, Any]) -> bool:
     if not left:
         return False
     # Without its file, a guard removes the entries at once.
-    command = failure_guards.command_line_of_guard(
+    command = failure_guard_processes.command_line_of_guard(
         _NETWORK_GUARD, os.devnull + "/none", 0, [_INTERFACE, _NOBODY, *sum(left, ())]
     )
     done = processes.run_to_completion(command, _TIMEOUT)

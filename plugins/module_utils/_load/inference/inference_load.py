@@ -35,7 +35,7 @@ from ..plan.workload_plan import ClientPart, WorkloadPlan
 from . import replica_polling, several_clients
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED, InferenceRequest
 from .inference_spec import InferenceSpec
-from .load_requests import FILE, SCHEMA, LoadRequests, PastRequests, open_request_log, synced_every_second
+from .planned_and_past_requests import FILE, SCHEMA, LoadRequests, PastRequests, open_request_log, synced_every_second
 from .probe_servers import ServerProbe, choose_models
 from .request_bodies import PromptTexts, RequestBodies
 from .request_connection import InferenceServer

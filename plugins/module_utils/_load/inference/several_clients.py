@@ -40,7 +40,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED
-from .load_requests import SCHEMA
+from .planned_and_past_requests import SCHEMA
 from .request_engine import RequestEngine
 
 

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import read_yaml_like_kubectl
 
 from .random_draws import draw_number_for_workload
-from .workload_templates import (
+from .rendered_workload_templates import (
     VARIABLES,
     BodyCache,
     RenderedTemplate,

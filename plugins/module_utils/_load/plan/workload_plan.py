@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 
 from .arrival_times import ArrivalTimes
-from .workload_templates import workload_name
+from .rendered_workload_templates import workload_name
 
 SCHEMA = "plan/1"
 #: Fields of the header that a resumed load must not change.

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, load_generator_health
 
 from ..plan import workload_plan
-from ..plan.workload_templates import workload_name
+from ..plan.rendered_workload_templates import workload_name
 from ..send import creation_ledger
 from ..send.load_spec import LoadSpec
 

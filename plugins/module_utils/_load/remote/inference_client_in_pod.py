@@ -25,7 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ..inference.inference_load import InferenceLoad, LoadCall
 from ..inference.inference_request import FAILED, LOST, REFUSED, SECOND, SUCCEEDED
 from ..inference.inference_spec import InferenceSpec
-from ..inference.load_requests import FILE, open_request_log
+from ..inference.planned_and_past_requests import FILE, open_request_log
 from ..inference.probe_servers import ServerProbe
 from ..inference.request_connection import InferenceServer
 from ..inference.several_clients import ClientReport

@@ -27,7 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -37,13 +37,13 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac impo
 from ..inference.inference_load import InferenceLoad, LoadCall
 from ..inference.inference_request import FAILED, LOST, REFUSED, SUCCEEDED
 from ..inference.inference_spec import DRIVER, SPEC, InferenceSpec
-from ..inference.load_requests import FILE, SCHEMA, PastRequests
+from ..inference.planned_and_past_requests import FILE, SCHEMA, PastRequests
 from ..inference.probe_servers import ServerProbe
 from ..inference.request_connection import split_url
 from ..inference.several_clients import ClientReport, append_client_file, join_reports
 from ..plan import workload_plan
 from ..send import common_client_start
-from . import clock_probes, detached_load, inference_client_in_pod, pod_main, pod_manifests, remote_load
+from . import detached_load, etcd_clock_probes, host_or_pod_load, inference_client_in_pod, pod_main, pod_manifests
 from .load_in_pods import LoadInPod
 from .load_pods_lifecycle import PodsState
 
@@ -81,7 +81,7 @@ class InferenceLoadInPods(InferenceLoad):
         self.driver: Mapping[str, Any] = params["driver"]
         self.urls: list[str] = list(self.driver["urls"] or spec.urls)
         check_pods_can_send(spec, self.urls)
-        self._recorded = remote_load.read_load_record(spec.point_dir) is not None
+        self._recorded = host_or_pod_load.read_load_record(spec.point_dir) is not None
 
     def _check_open_requests(self) -> None:
         """The limit of open files is that of the pods."""
@@ -115,11 +115,11 @@ class InferenceLoadInPods(InferenceLoad):
         with Client.from_kubeconfig(self.driver["kubeconfig"], self.driver["context"]) as client:
             pods = InferenceClientsInPods(self, call, client)
             try:
-                joined = remote_load.run_remote_load(pods, spec.point_dir, self.step.path)
+                joined = host_or_pod_load.run_remote_load(pods, spec.point_dir, self.step.path)
             except signals.Interrupted as error:
                 raise signals.Interrupted(f"{error}: {pods.end_early(str(error))}") from error
             except SeatrialError as error:
-                if remote_load.read_load_record(spec.point_dir) is None and not ended:  # it is over
+                if host_or_pod_load.read_load_record(spec.point_dir) is None and not ended:  # it is over
                     log.write({"type": "end", "at": round(call.clock.now(), 6), "reason": f"failed: {error}"})
                 raise
         reports = [ClientReport.from_record(client["report"]) for client in joined["clients"]]
@@ -215,7 +215,7 @@ class InferenceClientsInPods(LoadInPod):
             return True
         self._remove_leases()  # of a load that was deleted before
         place = pod.spec.effective_namespace
-        lock = remote_load.renewal_parameters_of_held_lock(
+        lock = host_or_pod_load.renewal_parameters_of_held_lock(
             driver["lock_dir"],
             api_host_without_usual_port(load_context_access(driver["kubeconfig"], driver["context"])),
         )
@@ -237,9 +237,9 @@ class InferenceClientsInPods(LoadInPod):
     def follow(self) -> Mapping[str, Any]:
         """See RemoteLoad. Meanwhile the controller writes to the same etcd, to which its clock is the reference."""
         spec = self._load.spec
-        with clock_probes.probe_clock(
+        with etcd_clock_probes.probe_clock(
             self._client, spec.run, spec.point, self.pod.spec.effective_namespace, self._load.driver["canary_rate"],
-            spec.point_dir / clock_probes.FILE, self.pod.say,
+            spec.point_dir / etcd_clock_probes.FILE, self.pod.say,
         ):  # fmt: skip
             return super().follow()
 
@@ -253,7 +253,7 @@ class InferenceClientsInPods(LoadInPod):
             self.remove()
         except SeatrialError as error:
             return f"the pods go on ({error}); the same call finds them, and phase cleanup ends them"
-        remote_load.delete_unfetched_load_record(spec.point_dir)
+        host_or_pod_load.delete_unfetched_load_record(spec.point_dir)
         call.log.write({"type": "end", "at": round(call.clock.now(), 6), "reason": reason})
         call.log.sync()
         return f"the pods have ended after {len(call.past.sent):,} of {self._planned:,} requests"
@@ -276,7 +276,7 @@ class InferenceClientsInPods(LoadInPod):
         """Append the lines of the clients to requests.jsonl, and those by which clocks are compared to clocks.jsonl."""
         spec, call = self._load.spec, self._call
         restarts = [0] * spec.clients
-        with open(spec.point_dir / clock_probes.FILE, "ab") as clocks:
+        with open(spec.point_dir / etcd_clock_probes.FILE, "ab") as clocks:
             for number, folder in sorted(folders.items()):
                 types: Counter[str] = Counter()
 
@@ -287,7 +287,7 @@ class InferenceClientsInPods(LoadInPod):
                 if (folder / FILE).exists():
                     append_client_file(folder / FILE, call.log, take)
                 restarts[number] = max(0, types["client"] - 1)
-                clocks.writelines(f"{line}\n".encode() for line in _whole_lines(folder / clock_probes.FILE))
+                clocks.writelines(f"{line}\n".encode() for line in _whole_lines(folder / etcd_clock_probes.FILE))
         call.log.sync()
         self._joined["restarts"] = restarts
 

@@ -20,7 +20,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ProcessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -32,7 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfi
 from ..plan import workload_plan
 from ..send import common_client_start, load_spec, prepare_load
 from ..send.load_spec import LoadSpec
-from . import client_results, pod_main, pod_manifests, remote_load, result_bucket
+from . import client_results, host_or_pod_load, pod_main, pod_manifests, result_bucket
 from .detached_load import PLAN
 from .load_pods_lifecycle import FOLDER, POLL_INTERVAL, DriverPod, PodsState
 from .pod_main import FAST_POLLING_CLIENTS
@@ -193,13 +193,13 @@ class LoadInPod:
     """The load of one point in pods of the driver cluster."""
 
     where = "the load in the driver cluster"
-    host = remote_load.DRIVER_POD
+    host = host_or_pod_load.DRIVER_POD
 
     def __init__(self, params: Mapping[str, Any], client: Client, step: StepDirectory) -> None:
         """``params``: the module's parameters. ``client``: of the driver cluster."""
         spec = DriverPodSpec.from_params(params)
         say = step.reporter(params["progress_file"], "driver pod")
-        recorded = (remote_load.read_load_record(Path(params["point_dir"])) or {}).get("collect") or {}
+        recorded = (host_or_pod_load.read_load_record(Path(params["point_dir"])) or {}).get("collect") or {}
         clients = len(recorded.get("keys", ())) or spec.clients  # to delete a load, its request is not given
         self.store = ResultStore.from_params(params, spec.run, spec.point, clients)
         self.collect: Mapping[str, Any] | None = self.store.record() if self.store is not None else None
@@ -239,7 +239,7 @@ class LoadInPod:
         self._remove_leases()  # of a load that was deleted before
         # The plan has the seed.
         asked = {**self._asked, "seed": plan.header["seed"]}
-        lock = remote_load.renewal_parameters_of_held_lock(
+        lock = host_or_pod_load.renewal_parameters_of_held_lock(
             params["lock_dir"], api_host_without_usual_port(load_context_access(request.kubeconfig, request.context))
         )
         driver, grants, config = pod.client.access, [], None
@@ -363,22 +363,22 @@ def run_load_in_pods(params: Mapping[str, Any], step: StepDirectory) -> dict[str
     """Run the load or continue it; return what workload_submit would have returned. Raises ProcessError."""
     with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
         step_dir = Path(params["step_dir"]) if params["step_dir"] else None
-        return remote_load.run_remote_load(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
+        return host_or_pod_load.run_remote_load(LoadInPod(params, client, step), Path(params["point_dir"]), step_dir)
 
 
 def remove_load_from_pods(params: Mapping[str, Any], step: StepDirectory) -> dict[str, Any]:
     """End the load, fetch what its clients have uploaded, and delete what is left of it."""
     point_dir = Path(params["point_dir"])
-    record = remote_load.read_load_record(point_dir) or {}
+    record = host_or_pod_load.read_load_record(point_dir) or {}
     with Client.from_kubeconfig(params["driver_kubeconfig"], params["driver_context"]) as client:
         pod_load = LoadInPod(params, client, step)
-        if pod_load.store is not None and record.get("state") == remote_load.STARTED:
+        if pod_load.store is not None and record.get("state") == host_or_pod_load.STARTED:
             pod_load.pod.remove()  # even if the S3 server cannot be reached
             _fetch_uncollected_files(pod_load.store, point_dir, pod_load.pod.say)
         elif record.get("collect") and pod_load.store is None:
             where = f"bucket {record['collect']['bucket']}, {', '.join(record['collect']['keys'][:3])}"
             pod_load.pod.say(f"workload_collect_s3 is not set: files that the load has uploaded stay there ({where})")
-        return remote_load.end_and_delete_load(pod_load, point_dir)
+        return host_or_pod_load.end_and_delete_load(pod_load, point_dir)
 
 
 def _fetch_uncollected_files(store: ResultStore, point_dir: Path, say: Callable[[str], None]) -> None:

@@ -36,10 +36,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
     why_pod_waits_or_ended,
 )
 
-from . import files_in_configmaps, pod_manifests, remote_load, result_bucket, result_upload
+from . import host_or_pod_load, pod_files_through_configmaps, pod_manifests, result_bucket, result_upload
 from .detached_load import ENDED
+from .host_or_pod_load import ConnectionRetry
 from .pod_manifests import DriverPodSpec
-from .remote_load import ConnectionRetry
 from .result_bucket import ResultStore
 
 #: Label of a pod with the number of its client.
@@ -256,7 +256,7 @@ class DriverPod:
             return PodsState(there=False)
         stored = {
             config_map["metadata"]["name"]: config_map
-            for config_map in self._listed(files_in_configmaps.CONFIG_MAP, pod_manifests.STATE)
+            for config_map in self._listed(pod_files_through_configmaps.CONFIG_MAP, pod_manifests.STATE)
         }
         names = [f"{spec.name}-{number}-state" for number in range(spec.clients)]
         clients = tuple(ClientState.from_config_map(stored.get(name, {})) for name in names)
@@ -295,7 +295,7 @@ class DriverPod:
         for number, state in enumerate(pods.clients):
             folders[number] = folder = point_dir / FOLDER / self.spec.run / f"{number:03d}"
             get = partial(
-                files_in_configmaps.fetch_handed_over_files,
+                pod_files_through_configmaps.fetch_handed_over_files,
                 self.client,
                 self.spec.effective_namespace,
                 f"{self.spec.name}-{number}",
@@ -309,9 +309,12 @@ class DriverPod:
         self.say(f"fetched the files of {len(folders)} clients, {size / 2**20:.1f} MiB")
         for sent in [sent for client in pods.clients for sent in (client.result or {}).get("parcels", [])]:
             if step_dir is not None and sent["kind"] != result_upload.ARCHIVE:
-                here = remote_load.path_of_sent_file(step_dir, sent["name"], of_step=True)
+                here = host_or_pod_load.path_of_sent_file(step_dir, sent["name"], of_step=True)
                 get_step = partial(
-                    files_in_configmaps.fetch_file_from_configmaps, self.client, self.spec.effective_namespace, sent
+                    pod_files_through_configmaps.fetch_file_from_configmaps,
+                    self.client,
+                    self.spec.effective_namespace,
+                    sent,
                 )
                 self.retry.fetch(get_step, here, append=True)
         return folders
@@ -323,7 +326,7 @@ class DriverPod:
                 if self.store is None:
                     raise InputError(
                         f"client {parcel['key']} has uploaded its files to an S3 server: set workload_collect_s3 as "
-                        f"when the load began ({remote_load.FILE} names the bucket)"
+                        f"when the load began ({host_or_pod_load.FILE} names the bucket)"
                     )
                 result_bucket.unpack_result_archive(self.store.fetch(parcel, folder), folder, None)
                 self.say(

@@ -42,8 +42,8 @@ from ..plan import workload_plan
 from ..plan.workload_plan import ClientPart
 from ..send import prepare_load
 from ..send.load_spec import LoadSpec
-from . import clock_probes, detached_load, files_in_configmaps, inference_client_in_pod
-from .files_in_configmaps import FILES, REQUEST_FILES, ResultSync
+from . import detached_load, etcd_clock_probes, inference_client_in_pod, pod_files_through_configmaps
+from .pod_files_through_configmaps import FILES, REQUEST_FILES, ResultSync
 from .result_upload import ResultUpload
 
 SECRET = ServedKind("v1", "Secret", "secrets", True)
@@ -74,7 +74,7 @@ class StateConfigMap:
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self.client = client
-        self.path = files_in_configmaps.CONFIG_MAP.path(namespace, f"{name}-state")
+        self.path = pod_files_through_configmaps.CONFIG_MAP.path(namespace, f"{name}-state")
         self.lines: list[str] = []
         self.count = 0
         self.written = float("-inf")
@@ -143,7 +143,9 @@ class ClientInPod:
 
     def has_ended(self, number: int) -> bool:
         """Return whether a client has reported its end."""
-        get = partial(self._client.get, files_in_configmaps.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace)
+        get = partial(
+            self._client.get, pod_files_through_configmaps.CONFIG_MAP, f"{self._name}-{number}-state", self._namespace
+        )
         config_map = retry_api_call(get, self._over) or {}
         return bool((config_map.get("data") or {}).get("state") == detached_load.ENDED)
 
@@ -193,9 +195,9 @@ class ClientInPod:
         self, request: Mapping[str, Any], directory: detached_load.LoadDirectory
     ) -> contextlib.AbstractContextManager[None]:
         """Write to etcd while the client runs, so that its clock can be compared with those of the others."""
-        path = directory.point / clock_probes.FILE
+        path = directory.point / etcd_clock_probes.FILE
         load = (request["run_id"], request["point"])
-        return clock_probes.probe_clock(
+        return etcd_clock_probes.probe_clock(
             self._client, *load, self._namespace, request["canary_rate"], path, _write_error_line, self.number
         )
 
@@ -215,7 +217,7 @@ class ClientInPod:
         step = [("step", Path(path)) for path in paths]
         base = f"{self._own}-{secrets.token_hex(4)}"  # a pod that is made again may have other files
         send = partial(
-            files_in_configmaps.send_files_as_configmaps, self._client, self._namespace, base, step, metadata
+            pod_files_through_configmaps.send_files_as_configmaps, self._client, self._namespace, base, step, metadata
         )
         return list(retry_api_call(send, self._over))
 

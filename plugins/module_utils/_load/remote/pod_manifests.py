@@ -28,7 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.rbac import RbacPermission, rbac_manifests
 
 from ..kinds.stage_definitions import compile_stages_of_kinds
-from ..plan import template_renderer, workload_templates
+from ..plan import rendered_workload_templates, template_renderer
 from ..send.load_spec import LoadSpec
 from . import pod_main, result_upload
 from .detached_load import path_of_running_module_archive
@@ -320,12 +320,12 @@ def rights_needed_on_target(client: Client, request: LoadSpec, lock: Mapping[str
         for template in request.templates
     ]
     rights: set[RbacPermission] = set()
-    for document in workload_templates.documents_of_templates(rendered):
+    for document in rendered_workload_templates.documents_of_templates(rendered):
         kind = client.kind(document.api_version, document.kind)
         where = document.fixed_namespace(usual) if kind.namespaced else ""
         verbs = ("create", "get", "list", "watch", *(("delete",) if request.lifetime else ()))
         rights |= _rights_on(document.api_version, kind.resource, where, verbs)
-    watched = workload_templates.namespace_to_watch(rendered, usual)
+    watched = rendered_workload_templates.namespace_to_watch(rendered, usual)
     for compile_kind in compile_stages_of_kinds(request.stages):
         for version in compile_kind.api_versions:
             try:

@@ -4,7 +4,7 @@
 """The S3 bucket for files of pods, from the controller, which alone has its credentials.
 
 Each client of a load has one object, ``<prefix>/<run>/<point>/<client>.gz``: an archive (result_archive). Each user has
-one as well, below ``<point>/users/`` (user_files_through_s3). It is deleted after its files are on the controller.
+one as well, below ``<point>/users/`` (fetch_large_user_files). It is deleted after its files are on the controller.
 """
 
 from __future__ import annotations

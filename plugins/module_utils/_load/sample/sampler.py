@@ -32,8 +32,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_j
 from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import OWNERS, KindStages
 from . import kind_follower
+from .etcd_revision_probes import CANARY, RevisionClockProbes
 from .observation_writer import ObservationWriter
-from .revision_probes import CANARY, RevisionClockProbes
 from .watch_multiplexer import GATHER, GATHER_BRIEFLY, Item, WatchMultiplexer
 from .workload_by_owner import AdoptedWorkloads, OwnerIndex
 from .workload_progress_and_waits import WorkloadTally

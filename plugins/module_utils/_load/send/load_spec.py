@@ -23,8 +23,8 @@ from ..kinds.sampling_spec import ExternalWorkloadSelection, SamplingSpec
 from ..kinds.stage_definitions import KindStages, compile_stages_of_kinds
 from ..plan.arrival_times import CLOSED, CONSTANT, TYPE_KEYS
 from ..plan.random_draws import draw_number_for_workload
+from ..plan.rendered_workload_templates import WorkloadTemplate
 from ..plan.workload_plan import ClientPart
-from ..plan.workload_templates import WorkloadTemplate
 
 #: Who submits the load that workload_sample samples: a call of workload_submit, or somebody else.
 RUN, OTHERS = "run", "others"

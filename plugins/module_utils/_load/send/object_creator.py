@@ -37,7 +37,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
 )
 
-from ..plan.workload_templates import WorkloadDocument
+from ..plan.rendered_workload_templates import WorkloadDocument
 from .creation_ledger import ALREADY_MINE, AMBIGUOUS, CREATED, REFUSED, RETRY
 
 

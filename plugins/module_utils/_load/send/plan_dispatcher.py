@@ -24,8 +24,8 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 
+from ..plan.rendered_workload_templates import RenderedTemplate
 from ..plan.workload_plan import PlannedWorkload
-from ..plan.workload_templates import RenderedTemplate
 from .creation_ledger import ALREADY_MINE, CREATED, REFUSED, ResumeState
 from .object_creator import LoadHaltedError, ObjectSender, SenderSettings
 

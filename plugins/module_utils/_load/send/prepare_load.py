@@ -29,8 +29,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fi
 
 from ..kinds.sampling_spec import check_kinds_have_end_stage
 from ..kinds.stage_definitions import KindStages, compile_jmespath, compile_stages_of_kinds
-from ..plan import arrival_times, template_renderer, workload_plan, workload_templates
-from ..plan.workload_templates import RenderedTemplate
+from ..plan import arrival_times, rendered_workload_templates, template_renderer, workload_plan
+from ..plan.rendered_workload_templates import RenderedTemplate
 from . import workload_release_barrier
 from .load_spec import LoadSpec
 from .object_creator import FIELD_MANAGER
@@ -137,7 +137,7 @@ class PreparedLoad:
     request: LoadSpec
     client: Client
     kinds: list[KindStages]
-    rendered: list[workload_templates.RenderedTemplate]
+    rendered: list[rendered_workload_templates.RenderedTemplate]
     plan: workload_plan.WorkloadPlan
 
 
@@ -172,7 +172,7 @@ def _prepare_plan_part(request: LoadSpec) -> PreparedLoad:
     client = Client.from_kubeconfig(request.kubeconfig, request.context, request.request_timeout)
     namespace = request.namespace or client.access.namespace
     rendered = _render_used_templates(request, client, namespace, planned.workloads)
-    workload_templates.resolve_document_api_paths(client, rendered, namespace)
+    rendered_workload_templates.resolve_document_api_paths(client, rendered, namespace)
     if [template.header() for template in rendered] != planned.header["templates"]:
         raise InputError(f"{request.point_dir}: plan.jsonl was made from different templates")
     return PreparedLoad(request, client, compile_stages_of_kinds(request.stages), rendered, planned)
@@ -199,7 +199,7 @@ def _prepare_whole_load(request: LoadSpec) -> PreparedLoad:
     if request.release.get("stage"):
         names = [name for kind in kinds if kind.kind in own for name in kind.names]
         workload_release_barrier.check_release_is_possible(request.release, request.count, request.seed, names)
-    workload_templates.resolve_document_api_paths(client, rendered, namespace)
+    rendered_workload_templates.resolve_document_api_paths(client, rendered, namespace)
     planned.header["templates"] = [template.header() for template in rendered]
     workload_plan.use_workload_names_from_templates(
         planned, {template.template.name: template.workload.name for template in rendered}
@@ -216,7 +216,7 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrival_times.Arriva
     if twice:
         raise InputError(f"templates: two have the name '{twice}'")
     shared = [
-        workload_templates.shared_objects_name(request.run, request.point, t.name)
+        rendered_workload_templates.shared_objects_name(request.run, request.point, t.name)
         for t in request.templates
         if t.prepare
     ]
@@ -230,7 +230,7 @@ def _choose_workload_templates(request: LoadSpec, schedule: arrival_times.Arriva
 
 def _render_used_templates(
     request: LoadSpec, client: Client, namespace: str, workloads: Sequence[workload_plan.PlannedWorkload]
-) -> list[workload_templates.RenderedTemplate]:
+) -> list[rendered_workload_templates.RenderedTemplate]:
     """Render each template for the workloads that use it, and no others: there may be many templates."""
     used: dict[str, array[int]] = {template.name: array("Q") for template in request.templates}
     for workload in workloads:
@@ -246,7 +246,7 @@ def _render_used_templates(
 
 def check_templates_in_dry_run(
     client: Client,
-    rendered: list[workload_templates.RenderedTemplate],
+    rendered: list[rendered_workload_templates.RenderedTemplate],
     request: LoadSpec,
     say: Callable[[str], None] = lambda _line: None,
 ) -> None:
@@ -271,14 +271,14 @@ def check_templates_in_dry_run(
                     _dry_run_in_namespace_of_load(client, document, template, where)
 
 
-def _refusal(where: str, document: workload_templates.WorkloadDocument, error: ApiError) -> InputError:
+def _refusal(where: str, document: rendered_workload_templates.WorkloadDocument, error: ApiError) -> InputError:
     return InputError(f"{where}: the API server refuses its first {document.kind}: {error}")
 
 
 def _dry_run_document(
     client: Client,
-    document: workload_templates.WorkloadDocument,
-    template: workload_templates.RenderedTemplate,
+    document: rendered_workload_templates.WorkloadDocument,
+    template: rendered_workload_templates.RenderedTemplate,
     retry_time: float,
     say: Callable[[str], None],
 ) -> None:
@@ -298,8 +298,8 @@ def _dry_run_document(
 
 def _dry_run_in_namespace_of_load(
     client: Client,
-    document: workload_templates.WorkloadDocument,
-    template: workload_templates.RenderedTemplate,
+    document: rendered_workload_templates.WorkloadDocument,
+    template: rendered_workload_templates.RenderedTemplate,
     where: str,
 ) -> None:
     """Check the fields of an object whose own namespace does not exist yet. Raises InputError."""

@@ -21,7 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ..failures.failure_injector import FailureInjector
 from ..failures.failure_schedule import PlannedFailure
 from ..kinds.sampling_spec import NoSampler, SamplingSpec
-from ..plan import workload_plan, workload_templates
+from ..plan import rendered_workload_templates, workload_plan
 from . import creation_ledger, load_progress, prepare_failures, prepare_load, workload_release_barrier
 from .common_client_start import CommonStart
 from .early_load_end import CircuitBreaker, StalledLoad, require_answering_api_server
@@ -89,7 +89,7 @@ class LoadRunner:
                 if request.part.whole:  # for a part, the controller has created them
                     create_shared_objects(client, rendered, request.retry_time, self.progress.say)
                 prepare_load.check_templates_in_dry_run(client, rendered, request, self.progress.say)
-            watched = workload_templates.namespace_to_watch(rendered, namespace)
+            watched = rendered_workload_templates.namespace_to_watch(rendered, namespace)
             sampling = request.sampling(prepared.kinds, own, watched, namespace)
             reports = request.release.get("stage") or ""
             sampling = replace(
@@ -131,7 +131,7 @@ class LoadRunner:
         past: creation_ledger.ResumeState,
         planned: workload_plan.WorkloadPlan,
         todo: list[workload_plan.PlannedWorkload],
-        rendered: list[workload_templates.RenderedTemplate],
+        rendered: list[rendered_workload_templates.RenderedTemplate],
         failures: list[PlannedFailure],
     ) -> dict[str, Any]:
         request = self.request
@@ -358,7 +358,7 @@ class LoadRunner:
 def _make_lifetime_stopper(
     request: LoadSpec,
     settings: SenderSettings,
-    templates: dict[str, workload_templates.RenderedTemplate],
+    templates: dict[str, rendered_workload_templates.RenderedTemplate],
     planned: workload_plan.WorkloadPlan,
     past: creation_ledger.ResumeState,
 ) -> WorkloadLifetimeStopper | None:

@@ -36,7 +36,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
 )
 
 from ..plan import arrival_times
-from ..plan.workload_templates import workload_name
+from ..plan.rendered_workload_templates import workload_name
 from . import creation_ledger
 from .load_spec import ARRIVAL
 from .object_creator import SenderSettings

@@ -4,7 +4,7 @@
 """Reports and files of users in pods, fetched from the API server, and from an S3 server if the files are large.
 
 The helper in a pod (roles/users/files/user.py) leaves its report in the status of the pod, as the termination message
-of a container, and the files in ConfigMaps or in an object (user_files_through_s3).
+of a container, and the files in ConfigMaps or in an object (fetch_large_user_files).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
     why_pod_waits_or_ended,
 )
 
-from ..plan.workload_templates import workload_name
-from ..remote import files_in_configmaps
+from ..plan.rendered_workload_templates import workload_name
+from ..remote import pod_files_through_configmaps
 from ..send.workload_release_barrier import required_ready_count
-from .user_files_through_s3 import POD, UserUploads, count_files, extract_archive
+from .fetch_large_user_files import POD, UserUploads, count_files, extract_archive
 
 SCHEMA = "users/1"
 #: Most ConfigMaps with the files of a user, which have 450 kB each, and the largest number in its report.
@@ -179,16 +179,16 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
     """Replace the folder ``to`` by the files of a user; return how many there are, and what was left out."""
     parts = [f"{pod}-files-{number:04d}" for number in range(1, int(reported["parts"]) + 1)]
     unsent = _not_sent(reported)
-    if to.exists() and client.get(files_in_configmaps.CONFIG_MAP, parts[0], spec.namespace) is None:
+    if to.exists() and client.get(pod_files_through_configmaps.CONFIG_MAP, parts[0], spec.namespace) is None:
         return {"count": count_files(to), **unsent}  # an earlier call has fetched them
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as aside:
         packed = Path(aside) / "files.tar"
         file = {"name": f"files of {pod}", "sha256": reported["sha256"], "parts": parts}
-        files_in_configmaps.fetch_file_from_configmaps(client, spec.namespace, file, packed)
+        pod_files_through_configmaps.fetch_file_from_configmaps(client, spec.namespace, file, packed)
         count = extract_archive(packed, to, f"files of {pod}")
     for name in parts:
-        client.delete(files_in_configmaps.CONFIG_MAP, name, spec.namespace)
+        client.delete(pod_files_through_configmaps.CONFIG_MAP, name, spec.namespace)
     return {"count": count, "bytes": reported.get("bytes", 0), **unsent}
 
 

@@ -24,7 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Run
 
 from . import run_checks
-from .failure_evidence_texts import ERRORS, MOST_LETTERS, RunText, texts_to_search_for_causes
+from .collect_failure_evidence import ERRORS, MOST_LETTERS, RunText, texts_to_search_for_causes
 
 FILE, SCHEMA = "findings.json", "findings/1"
 #: Whose fault a failure is: of what the user asked for, of the software under test, of the machines and services.

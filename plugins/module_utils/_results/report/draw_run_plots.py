@@ -22,10 +22,10 @@ from ..kpi.point_data import PointData
 from . import matrix_plots, plot_canvas, setting_effect_plots
 from .failure_plots import draw_failed_ranks, draw_use_of_gpu_seconds
 from .metric_and_loss_plots import draw_captured_metrics, draw_training_loss
+from .placement_and_queue_plots import draw_placement, draw_queue_shares
 from .plot_canvas import PlotDrawing, PlotFile
 from .progress_plots import draw_cluster_occupancy, draw_workload_counts, draw_workload_stage_raster
 from .request_plots import draw_example_requests, draw_rate_against_latency, draw_rates_and_servers, draw_token_gaps
-from .scheduler_plots import draw_placement, draw_queue_shares
 from .stage_duration_plots import (
     draw_point_latency_waterfall,
     draw_saturation_curves,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import go_toolchain
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import login
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import requested_credentials
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import module_actions
 from processes import blocked
 
@@ -141,13 +141,15 @@ def test_a_program_that_a_thread_asks_for_credentials_can_be_ended(tmp_path: Pat
     program.write_text(
         "#!/bin/sh\n"
         "mask=$(sed -n 's/^SigBlk:[[:space:]]*//p' /proc/self/status)\n"
-        f"version={login.VERSIONS[0]}\n"
+        f"version={requested_credentials.VERSIONS[0]}\n"
         """echo '{"apiVersion": "'$version'", "status": {"token": "'$mask'"}}'\n"""
     )
     program.chmod(0o755)
-    entry = {"apiVersion": login.VERSIONS[0], "command": str(program), "interactiveMode": "Never"}
+    entry = {"apiVersion": requested_credentials.VERSIONS[0], "command": str(program), "interactiveMode": "Never"}
     with signals.ThreadPool(1) as threads:
-        given = threads.submit(login.exec_plugin_reader(entry, {}, tmp_path / "kubeconfig", "here")).result()
+        given = threads.submit(
+            requested_credentials.exec_plugin_reader(entry, {}, tmp_path / "kubeconfig", "here")
+        ).result()
     assert given.authorization == f"Bearer {0:016x}"
 
 

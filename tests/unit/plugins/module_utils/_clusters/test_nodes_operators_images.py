@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
-    cluster_identity,
+    cluster_properties,
     nodes_operators_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -125,13 +125,13 @@ def test_the_file_of_a_point_fits_its_schema_and_stays_if_nothing_changed(tmp_pa
 
 
 def test_versions_of_a_package_that_differ_between_namespaces_are_both_named() -> None:
-    found = cluster_identity.operators_from_csvs([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
+    found = cluster_properties.operators_from_csvs([csv("nfd", "2", "b"), csv("nfd", "1", "a")])
     assert (found.versions, found.namespaces) == ({"nfd": "1, 2"}, ("a", "b"))
 
 
 def test_an_operator_without_olms_label_goes_by_its_name() -> None:
     one = {"metadata": {"name": "packageserver", "namespace": "olm"}, "spec": {}}
-    assert cluster_identity.operators_from_csvs([one]).versions == {"packageserver": "packageserver"}
+    assert cluster_properties.operators_from_csvs([one]).versions == {"packageserver": "packageserver"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, login
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig, requested_credentials
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import Broken, ProxyAddress
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
@@ -291,7 +291,7 @@ def test_where_no_oauth_server_is_named_user_name_and_password_are_a_basic_heade
 def test_a_password_is_not_sent_to_an_oauth_server_without_tls(tmp_path: Path) -> None:
     access = load_context_access(write(tmp_path, user={"username": "me", "password": CANARY}))
     with pytest.raises(AccessError, match="not sent over plain http"):
-        login._verified_oauth_server("http://oauth.lab.example.com/authorize", access)
+        requested_credentials._verified_oauth_server("http://oauth.lab.example.com/authorize", access)
 
 
 def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import KINDS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import KINDS
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import presets_from_variables
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import SettingsError
 

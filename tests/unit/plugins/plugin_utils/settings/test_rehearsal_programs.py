@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_selection
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import cluster_settings
 
 FOLDER = Path(__file__).parents[5] / "roles" / "rehearsal" / "files" / "components"
@@ -40,9 +40,9 @@ def test_a_job_of_awx_with_a_place_for_programs_may_make_them(name: str, tmp_pat
 
 
 def test_a_job_of_awx_with_programs_runs(tmp_path: Path) -> None:
-    known = rehearsal_options.load_all_components(FOLDER)
+    known = component_selection.load_all_components(FOLDER)
     names = {
-        name for one in rehearsal_options.select_required_components(known, ["kueue"]) for name in one.build.binaries
+        name for one in component_selection.select_required_components(known, ["kueue"]) for name in one.build.binaries
     }
     programs = {name: str(tmp_path / name) for name in names}
     for path in programs.values():

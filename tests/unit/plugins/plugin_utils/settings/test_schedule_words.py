@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import schedule_keywords
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import repeat_and_bisect_keywords
 
 ROLES = {path.name: path for path in (Path(__file__).parents[5] / "roles").iterdir()}
 LIMITED = {"results_limits": {"workloads_failed": {"max": 0}, "makespan": {"max": "2 s"}}}
@@ -20,7 +20,7 @@ def found(repeat=None, bisect=None, settings=LIMITED, points=1, late=()):
 
 
 def check(of):
-    schedule_keywords.check_schedule_keywords("fine_tuning", of, ROLES)
+    repeat_and_bisect_keywords.check_schedule_keywords("fine_tuning", of, ROLES)
 
 
 def test_a_limit_or_history_decides():
@@ -58,7 +58,7 @@ def test_the_figure_of_a_bisection_is_defined():
     [("1,2,4", [1, 2, 4]), ("[1, 2]", [1, 2]), ("v1.2, v1.3", ["v1.2", "v1.3"]), ([1, 2], [1, 2])],
 )
 def test_values_may_be_a_text(given, values):
-    assert schedule_keywords.bisection_from_playbook_variables(
+    assert repeat_and_bisect_keywords.bisection_from_playbook_variables(
         {"over": "x", "values": given, "max": "", "budget": None}
     ) == {
         "over": "x",
@@ -68,7 +68,7 @@ def test_values_may_be_a_text(given, values):
 
 def test_values_that_are_no_list_are_refused():
     with pytest.raises(InputError, match="values: '\\[1, 2' is not a list"):
-        schedule_keywords.bisection_from_playbook_variables({"values": "[1, 2"})
+        repeat_and_bisect_keywords.bisection_from_playbook_variables({"values": "[1, 2"})
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_values_that_are_no_list_are_refused():
     ],
 )
 def test_the_settings_state_the_most_attempts(words, text):
-    assert schedule_keywords.describe_most_attempts(found(**words)) == text
+    assert repeat_and_bisect_keywords.describe_most_attempts(found(**words)) == text
 
 
 def test_the_rounds_of_a_run_are_counted():
-    assert schedule_keywords.most_attempts(found(points=3)) == 3
-    assert schedule_keywords.most_attempts(found({"max": 4}, points=3)) == 12
-    assert schedule_keywords.most_attempts(found(bisect=BISECT, points=2)) == 40
+    assert repeat_and_bisect_keywords.most_attempts(found(points=3)) == 3
+    assert repeat_and_bisect_keywords.most_attempts(found({"max": 4}, points=3)) == 12
+    assert repeat_and_bisect_keywords.most_attempts(found(bisect=BISECT, points=2)) == 40

@@ -14,7 +14,9 @@ from ansible_collections.perfscale.seatrial.plugins.lookup import workload_kind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    WorkloadTemplate,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 #: A kind of a user's, as docs/kinds.md shows it.

@@ -24,12 +24,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cluster_lifecycle,
+    component_selection,
     component_spec,
     instance_dir,
     instance_processes,
     process_launch_plan,
     provide_component_programs,
-    rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
     InstancePaths,
@@ -182,10 +182,10 @@ def test_old_notes_of_ends_are_swept(data: Path) -> None:
 
 def programs() -> dict[str, str]:
     """Some executable for every program of the components that are always there."""
-    known = rehearsal_options.load_all_components(support.COMPONENTS)
+    known = component_selection.load_all_components(support.COMPONENTS)
     return {
         name: "/bin/true"
-        for one in rehearsal_options.select_required_components(known, [])
+        for one in component_selection.select_required_components(known, [])
         for name in one.build.binaries
     }
 
@@ -401,8 +401,8 @@ def test_what_started_last_is_stopped_first_and_the_unknown_before_all(data: Pat
 
 
 def test_ports_of_two_instances_differ_and_stay(data: Path) -> None:
-    known = rehearsal_options.load_all_components(support.COMPONENTS)
-    wanted = rehearsal_options.processes_of_components(rehearsal_options.select_required_components(known, []))
+    known = component_selection.load_all_components(support.COMPONENTS)
+    wanted = component_selection.processes_of_components(component_selection.select_required_components(known, []))
     chosen = []
     for name in ("one", "two"):
         instance = InstancePaths(data, name)

@@ -11,10 +11,10 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     component_manifests,
+    component_selection,
     component_spec,
     go_toolchain,
     process_launch_plan,
-    rehearsal_options,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.cached_and_user_programs import (
     ComponentPrograms,
@@ -30,7 +30,7 @@ FOLDERS = sorted(path.parent.name for folder in (ROOT, KINDS) for path in folder
 @pytest.fixture(scope="module")
 def known() -> dict[str, component_spec.RehearsalComponent]:
     of_kinds = [component_spec.load_component(path.parent) for path in KINDS.glob("*/component.yml")]
-    return {**rehearsal_options.load_all_components(ROOT), **{component.name: component for component in of_kinds}}
+    return {**component_selection.load_all_components(ROOT), **{component.name: component for component in of_kinds}}
 
 
 def write(root: Path, name: str, **changes: object) -> Path:
@@ -52,15 +52,15 @@ def write(root: Path, name: str, **changes: object) -> Path:
 def test_a_published_component_is_complete(
     name: str, known: dict[str, component_spec.RehearsalComponent], tmp_path: Path
 ) -> None:
-    chosen = rehearsal_options.select_required_components(known, [name])
-    wanted = rehearsal_options.processes_of_components(chosen)
+    chosen = component_selection.select_required_components(known, [name])
+    wanted = component_selection.processes_of_components(chosen)
     instance = InstancePaths(tmp_path, "x")
     ports = dict.fromkeys(process_launch_plan.port_names(wanted), 20000)
     programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
     images = {image.name: tmp_path for one in chosen for image in one.images}
     crds = {one.name: tmp_path for one in chosen if one.crds}
     values = process_launch_plan.placeholder_values(instance, chosen, ports, programs, images, crds)
-    for process in rehearsal_options.processes_of_components([known[name]]):
+    for process in component_selection.processes_of_components([known[name]]):
         for text in [*process_launch_plan.render_process_arguments(process, values), *process.environment.values()]:
             assert "@{" not in component_spec.replace_placeholders(text, values, process.name)
         for file in process.files:
@@ -102,17 +102,17 @@ def test_a_component_carries_the_go_files_that_it_is_built_from(name: str, known
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_certificate_that_a_process_names_is_one_that_is_made(name: str, known) -> None:
-    chosen = rehearsal_options.select_required_components(known, [name])
+    chosen = component_selection.select_required_components(known, [name])
     made = {one.name for part in chosen for one in [*part.certificates, *part.users]}
     made |= {"ca", "etcd-ca", "front-proxy-ca", "service-account"}
-    for process in rehearsal_options.processes_of_components([known[name]]):
+    for process in component_selection.processes_of_components([known[name]]):
         named = set(re.findall(r"@\{pki\}/([\w-]+)\.(?:crt|key|pub)", " ".join(process.arguments)))
         assert named <= made
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_everything_listens_on_loopback_only(name: str, known) -> None:
-    for process in rehearsal_options.processes_of_components([known[name]]):
+    for process in component_selection.processes_of_components([known[name]]):
         for argument in process.arguments:
             assert "0.0.0.0" not in argument
             for port in re.findall(r"(\S*)@\{port\.", argument):
@@ -138,7 +138,7 @@ def test_the_hash_recorded_for_definitions_is_the_one_in_go_sum(name: str, known
 
 
 def test_the_control_plane_and_kwok_are_always_there(known) -> None:
-    assert {one.name for one in rehearsal_options.select_required_components(known, [])} == {
+    assert {one.name for one in component_selection.select_required_components(known, [])} == {
         "etcd",
         "control-plane",
         "kwok",
@@ -146,19 +146,19 @@ def test_the_control_plane_and_kwok_are_always_there(known) -> None:
 
 
 def test_a_component_brings_those_that_it_requires(known, tmp_path: Path) -> None:
-    found = {one.name for one in rehearsal_options.select_required_components(known, ["node"])}
+    found = {one.name for one in component_selection.select_required_components(known, ["node"])}
     assert found == {"etcd", "control-plane", "kwok", "node", "kubelet", "containerd", "runc"}
     write(tmp_path, "one", requires=["tow"])
     write(tmp_path, "two")
     with pytest.raises(
         InputError, match=r"component one requires 'tow', which does not exist \(did you mean 'two'\?\)"
     ):
-        rehearsal_options.select_required_components(rehearsal_options.load_all_components(tmp_path), ["one"])
+        component_selection.select_required_components(component_selection.load_all_components(tmp_path), ["one"])
 
 
 def test_a_component_of_which_only_programs_are_needed_is_built_and_not_started(known, tmp_path: Path) -> None:
     def parts(*names: str) -> dict[str, component_spec.RehearsalComponent]:
-        return {one.name: one for one in rehearsal_options.select_required_components(known, names)}
+        return {one.name: one for one in component_selection.select_required_components(known, names)}
 
     chosen = parts("scale-from-zero")
     for name in ("inference-gateway", "endpoint-picker", "model-server"):
@@ -171,7 +171,7 @@ def test_a_component_of_which_only_programs_are_needed_is_built_and_not_started(
         assert [both[name] == known[name] for name in ("inference-gateway", "endpoint-picker")] == [True, True]
     folder = write(tmp_path, "more", programs_of=["inference-gatewai"])
     with pytest.raises(InputError, match=r"more requires 'inference-gatewai', .*did you mean 'inference-gateway'"):
-        rehearsal_options.select_required_components(known, [str(folder)])
+        component_selection.select_required_components(known, [str(folder)])
 
 
 def test_no_pod_of_a_component_is_on_a_simulated_node_before_the_scheduler_runs(known) -> None:
@@ -220,7 +220,7 @@ def test_what_is_replaced_has_the_version_of_the_control_plane(known, name: str)
 def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], tmp_path: Path) -> None:
     write(tmp_path, "one", images={"base": image})
     with pytest.raises(InputError, match=r"images\.base: exactly one of program and debian"):
-        rehearsal_options.load_all_components(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -234,14 +234,14 @@ def test_an_image_of_nothing_or_of_two_things_is_refused(image: dict[str, str], 
 def test_an_image_whose_contents_are_not_there_is_refused(image: dict[str, Any], words: str, tmp_path: Path) -> None:
     write(tmp_path, "one", images={"base": {"debian": "trixie", **image}})
     with pytest.raises(InputError, match=words):
-        rehearsal_options.load_all_components(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_path: Path) -> None:
     def of_node(option: str, *names: str) -> list[str]:
-        chosen = rehearsal_options.select_required_components(known, names)
-        (process,) = [one for one in rehearsal_options.processes_of_components(chosen) if one.name == "node"]
-        wanted = rehearsal_options.processes_of_components(chosen)
+        chosen = component_selection.select_required_components(known, names)
+        (process,) = [one for one in component_selection.processes_of_components(chosen) if one.name == "node"]
+        wanted = component_selection.processes_of_components(chosen)
         ports = dict.fromkeys(process_launch_plan.port_names(wanted), 20000)
         programs = {binary: tmp_path for one in chosen for binary in one.build.binaries}
         archives = {image.name: Path(f"/cache/{image.name}") for one in chosen for image in one.images}
@@ -261,8 +261,8 @@ def test_the_node_gets_the_images_of_all_components_and_the_registry(known, tmp_
 
 def test_a_component_adds_arguments_after_those_of_another(known) -> None:
     def arguments(*names: str) -> dict[str, list[str]]:
-        chosen = rehearsal_options.select_required_components(known, names)
-        return {one.name: one.arguments for one in rehearsal_options.processes_of_components(chosen)}
+        chosen = component_selection.select_required_components(known, names)
+        return {one.name: one.arguments for one in component_selection.processes_of_components(chosen)}
 
     plain, failing = arguments(), arguments("node-failures")
     for name, more in known["node-failures"].adds_arguments.items():
@@ -276,13 +276,13 @@ def test_a_component_adds_arguments_after_those_of_another(known) -> None:
 def test_arguments_for_a_process_that_does_not_run_are_refused_with_the_nearest(known, tmp_path: Path) -> None:
     folder = write(tmp_path, "more", adds_arguments={"kwokk": ["--v=1"]})
     with pytest.raises(InputError, match=r"component more adds arguments to 'kwokk' \(did you mean 'kwok'\?\)"):
-        rehearsal_options.select_required_components(known, [str(folder)])
+        component_selection.select_required_components(known, [str(folder)])
 
 
 def test_a_process_starts_after_those_it_needs(known) -> None:
-    order = rehearsal_options.process_start_levels(
-        rehearsal_options.processes_of_components(
-            rehearsal_options.select_required_components(known, ["training-operator"])
+    order = component_selection.process_start_levels(
+        component_selection.processes_of_components(
+            component_selection.select_required_components(known, ["training-operator"])
         )
     )
     rank = {one.name: index for index, level in enumerate(order) for one in level}
@@ -294,13 +294,13 @@ def test_an_unknown_component_is_refused_with_the_nearest(known) -> None:
     with pytest.raises(
         InputError, match=r"unknown component 'traning-operator' \(did you mean 'training-operator'\?\)"
     ):
-        rehearsal_options.select_required_components(known, ["traning-operator"])
+        component_selection.select_required_components(known, ["traning-operator"])
 
 
 def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None:
     write(tmp_path, "one", objekts="objects.yml")
     with pytest.raises(InputError, match=r"one/component.yml: unknown key 'objekts' \(did you mean 'objects'\?\)"):
-        rehearsal_options.load_all_components(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_an_unknown_key_is_refused_with_file_and_nearest(tmp_path: Path) -> None
 def test_a_broken_component_is_refused_with_its_cause(tmp_path: Path, changes: dict, words: str) -> None:
     write(tmp_path, "one", **changes)
     with pytest.raises(InputError, match=words):
-        rehearsal_options.load_all_components(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_two_components_with_the_same_process_are_refused(tmp_path: Path) -> None:
@@ -334,25 +334,29 @@ def test_two_components_with_the_same_process_are_refused(tmp_path: Path) -> Non
         process = {"p": {"binary": "p", "after": [], "ready": [{"api": "/x"}]}}
         write(tmp_path, name, build=build, processes=process)
     with pytest.raises(InputError, match="process p is in components one and two"):
-        rehearsal_options.select_required_components(rehearsal_options.load_all_components(tmp_path), ["one", "two"])
+        component_selection.select_required_components(
+            component_selection.load_all_components(tmp_path), ["one", "two"]
+        )
 
 
 def test_processes_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
     for name, other in (("one", "two"), ("two", "one")):
         write(tmp_path, name, processes={name: {"binary": name, "after": [other], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match="wait for each other: one, two"):
-        rehearsal_options.select_required_components(rehearsal_options.load_all_components(tmp_path), ["one", "two"])
+        component_selection.select_required_components(
+            component_selection.load_all_components(tmp_path), ["one", "two"]
+        )
 
 
 def test_a_process_that_waits_for_nobody_known_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", processes={"one": {"binary": "one", "after": ["onf"], "ready": [{"api": "/x"}]}})
     with pytest.raises(InputError, match=r"starts after 'onf', which does not exist \(did you mean 'one'\?\)"):
-        rehearsal_options.select_required_components(rehearsal_options.load_all_components(tmp_path), ["one"])
+        component_selection.select_required_components(component_selection.load_all_components(tmp_path), ["one"])
 
 
 def test_a_folder_without_components_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no components there"):
-        rehearsal_options.load_all_components(tmp_path)
+        component_selection.load_all_components(tmp_path)
 
 
 def test_a_kind_is_not_converted_by_a_webhook_whose_service_has_no_pod(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
     cached_and_user_programs,
+    component_selection,
     component_spec,
     go_build,
     program_download,
     provide_component_programs,
-    rehearsal_options,
 )
 
 COMPONENTS = Path(__file__).parents[6] / "roles" / "rehearsal" / "files" / "components"
@@ -287,7 +287,7 @@ def test_a_program_that_contains_source_of_ours_cannot_be_fetched(tmp_path, publ
 
 
 def test_the_published_programs_are_those_without_source_of_ours() -> None:
-    known = rehearsal_options.load_all_components(COMPONENTS)
+    known = component_selection.load_all_components(COMPONENTS)
     published = {name: one for name, one in known.items() if one.build.published}
     assert set(published) >= {"control-plane", "etcd", "kwok"}
     for one in published.values():

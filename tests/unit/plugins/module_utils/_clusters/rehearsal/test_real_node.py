@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import rehearsal_options
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_selection
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ def test_a_user_who_is_not_root_learns_what_a_real_node_lacks(
     monkeypatch: pytest.MonkeyPatch, user: int, components: list[str], words: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    found = rehearsal_options.describe_limits_without_root(components)
+    found = component_selection.describe_limits_without_root(components)
     assert found.startswith(words) and bool(found) == bool(words)

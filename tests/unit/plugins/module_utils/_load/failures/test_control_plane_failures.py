@@ -16,7 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
     control_plane_failures,
-    failure_guards,
+    failure_guard_processes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.failure_schedule import (
     API_AWAY,
@@ -63,7 +63,9 @@ def test_a_server_goes_on_when_its_guard_is_asked_to_end(number: signal.Signals,
     server = subprocess.Popen(["sleep", "60"])
     flag = tmp_path / "flag"
     flag.write_text("")
-    command = failure_guards.command_line_of_guard(control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0])
+    command = failure_guard_processes.command_line_of_guard(
+        control_plane_failures._GUARD, flag, 60, [server.pid, 0.05, 0]
+    )
     guard = subprocess.Popen(command)
     try:
         deadline = time.monotonic() + 20

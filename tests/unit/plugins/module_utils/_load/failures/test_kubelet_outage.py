@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
-    failure_guards,
+    failure_guard_processes,
     kubelet_and_network_failures,
 )
 
@@ -30,7 +30,7 @@ def test_a_kubelet_may_start_again_when_its_guard_ends(
     flag, away = tmp_path / "flag", tmp_path / "away"
     flag.write_text("")
     guard = subprocess.Popen(
-        failure_guards.command_line_of_guard(kubelet_and_network_failures._KUBELET_GUARD, flag, 60, [away])
+        failure_guard_processes.command_line_of_guard(kubelet_and_network_failures._KUBELET_GUARD, flag, 60, [away])
     )
     try:
         deadline = time.monotonic() + 20

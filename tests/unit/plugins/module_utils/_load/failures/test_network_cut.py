@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import instance_dir
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import (
     control_plane_failures,
-    failure_guards,
+    failure_guard_processes,
     kubelet_and_network_failures,
 )
 
@@ -83,7 +83,7 @@ def cuts(failure: dict[str, Any]) -> list[bool]:
 
 
 def kill_guard(instance: instance_dir.InstancePaths, failure: dict[str, Any]) -> None:
-    flag = failure_guards.flag_file_of_guard(instance, kubelet_and_network_failures._guard_name(failure))
+    flag = failure_guard_processes.flag_file_of_guard(instance, kubelet_and_network_failures._guard_name(failure))
     os.kill(files.read_json(flag)["pid"], signal.SIGKILL)
 
 

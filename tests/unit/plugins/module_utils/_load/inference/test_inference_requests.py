@@ -30,7 +30,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference
     SPEC,
     InferenceSpec,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.load_requests import PastRequests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.planned_and_past_requests import (
+    PastRequests,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.request_bodies import (
     WORDS,
     PromptTexts,

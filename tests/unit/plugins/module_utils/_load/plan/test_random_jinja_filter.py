@@ -11,10 +11,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rand
     draw_number_for_workload,
     uniform_number_by_index,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    WorkloadTemplate,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
     render_template_for_indices,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,14 +11,14 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import read_yaml_like_kubectl
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan import template_renderer
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
-    render_template_for_indices,
-)
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
     BodyCache,
     RenderedTemplate,
     WorkloadTemplate,
     workload_name,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
+    render_template_for_indices,
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_files_through_configmaps
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
 def sent(store: ConfigMapStore, *paths: Path) -> list[dict[str, Any]]:
-    return files_in_configmaps.send_files_as_configmaps(
+    return pod_files_through_configmaps.send_files_as_configmaps(
         store, "ns", "load-x", [("point", path) for path in paths], {"labels": {"a": "b"}}
     )
 
@@ -29,14 +29,14 @@ def test_what_is_put_in_comes_out_in_pieces_of_the_asked_size(size: int, dull: b
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data"
         path.write_bytes(b"a" * size if dull else random.Random(size).randbytes(size))
-        cut = list(files_in_configmaps.compressed_file_chunks(path, piece))
+        cut = list(pod_files_through_configmaps.compressed_file_chunks(path, piece))
         assert all(len(one) == piece for one in cut[:-1]) and 0 < len(cut[-1]) <= piece
-        assert files_in_configmaps.zlib.decompress(b"".join(cut)) == path.read_bytes()
+        assert pod_files_through_configmaps.zlib.decompress(b"".join(cut)) == path.read_bytes()
 
 
 def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(tmp_path: Path) -> None:
     large, small = tmp_path / "ledger.jsonl", tmp_path / "log"
-    large.write_bytes(random.Random(1).randbytes(files_in_configmaps.CHUNK + 100))
+    large.write_bytes(random.Random(1).randbytes(pod_files_through_configmaps.CHUNK + 100))
     small.write_bytes(b"")
     store = ConfigMapStore()
     first = sent(store, large, small)
@@ -44,7 +44,7 @@ def test_several_files_share_the_numbering_and_a_second_sending_finds_the_first(
     assert sent(store, large, small) == first
     assert all(one["metadata"]["labels"] == {"a": "b"} for one in store.held.values())
     for one, path in zip(first, (large, small), strict=True):
-        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
+        pod_files_through_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == path.read_bytes()
 
 
@@ -59,23 +59,23 @@ def test_a_file_that_would_fill_the_disk_is_refused_before_it_does(
     assert len(one["parts"]) == 1, "a thousandth of its size"
     monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=100 << 20))
     with pytest.raises(DataError, match="bomb: it unpacks to .* MiB or more, and 100 MiB are free"):
-        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
+        pod_files_through_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
     assert (tmp_path / "out").stat().st_size <= 100 << 20
 
 
 def test_a_part_that_is_gone_or_another_one_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    path.write_bytes(random.Random(1).randbytes(2 * files_in_configmaps.CHUNK))
+    path.write_bytes(random.Random(1).randbytes(2 * pod_files_through_configmaps.CHUNK))
     store = ConfigMapStore()
     (one,) = sent(store, path)
     with pytest.raises(DataError, match="its checksum differs after the transfer"):
-        files_in_configmaps.fetch_file_from_configmaps(
+        pod_files_through_configmaps.fetch_file_from_configmaps(
             store, "ns", {**one, "parts": one["parts"][:2]}, tmp_path / "out"
         )
     with pytest.raises(DataError, match="has no valid chunk of it"):
-        files_in_configmaps.fetch_file_from_configmaps(
+        pod_files_through_configmaps.fetch_file_from_configmaps(
             store, "ns", {**one, "parts": one["parts"][1:]}, tmp_path / "out"
         )
     del store.held[one["parts"][1]]
     with pytest.raises(DataError, match="load-x-0002 with a chunk .* was deleted"):
-        files_in_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")
+        pod_files_through_configmaps.fetch_file_from_configmaps(store, "ns", one, tmp_path / "out")

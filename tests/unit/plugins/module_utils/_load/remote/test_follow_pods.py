@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_in_pods, remote_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load, load_in_pods
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import (
     PodsFollower,
     _unready_clients_text,
@@ -52,7 +52,7 @@ def test_clients_with_the_same_reason_are_named_together() -> None:
 
 
 def test_a_refusal_after_an_answer_is_not_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_load, "_PAUSE", 0.0)
+    monkeypatch.setattr(host_or_pod_load, "_PAUSE", 0.0)
     pod = DriverPod(None, DriverPodSpec("run-aa", "001", "image"), lambda _line: None, 1.0)  # type: ignore[arg-type]
     forbidden = ApiError("GET /x: 403 Forbidden", 403, "Forbidden")
     replies: list[Any] = [forbidden]
@@ -67,7 +67,7 @@ def test_a_refusal_after_an_answer_is_not_believed_at_once(monkeypatch: pytest.M
         pod.retry.call("looking for it", ask)
     replies[:] = ["there", AccessError("refused"), forbidden, forbidden, "again"]
     assert [pod.retry.call("following it", ask) for _ in range(2)] == ["there", "again"]
-    monkeypatch.setattr(remote_load, "_REFUSED", -1.0)
+    monkeypatch.setattr(host_or_pod_load, "_REFUSED", -1.0)
     replies[:] = [forbidden]
     with pytest.raises(ApiError, match="403"):
         pod.retry.call("following it", ask)

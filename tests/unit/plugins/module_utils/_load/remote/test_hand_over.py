@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
-    files_in_configmaps,
     load_pods_lifecycle,
+    pod_files_through_configmaps,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_pods_lifecycle import ClientState
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_files_through_configmaps import (
+    ResultSync,
+)
 from config_map_store import ConfigMapStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-LEDGER, OBSERVATIONS = files_in_configmaps.FILES
+LEDGER, OBSERVATIONS = pod_files_through_configmaps.FILES
 
 
 def store_of() -> ConfigMapStore:
@@ -59,12 +61,12 @@ def test_a_part_that_no_pod_of_ours_would_write_is_refused(tmp_path: Path, packe
     ends = {LEDGER: base64.b64encode(packed).decode()}
     store.held["load-0-files"] = {"data": {"index": json.dumps(index)}, "binaryData": ends}
     with pytest.raises(DataError, match=f"load-0-files has no valid part of a file: it is {why}"):
-        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "to")
+        pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "to")
 
 
 def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> None:
     chance, store = random.Random(3), store_of()
-    wanted = dict.fromkeys(files_in_configmaps.FILES, b"")
+    wanted = dict.fromkeys(pod_files_through_configmaps.FILES, b"")
     for number in range(3):
         folder = tmp_path / str(number)
         pod = over(store, folder)
@@ -79,7 +81,7 @@ def test_what_grew_is_restored_and_goes_on_by_several_pods(tmp_path: Path) -> No
         assert pod.send() is False, "nothing was added"
         with open(folder / LEDGER, "ab") as stream:
             stream.write(b"lost with the pod")
-    index = files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
+    index = pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
     assert {name: (tmp_path / "here" / name).read_bytes() for name in wanted} == wanted
     assert sum(last - first + 1 for one in index.values() for _of, first, last in one["parts"]) > 4
 
@@ -93,7 +95,7 @@ def test_a_torn_end_is_handed_over_and_cut_off_by_whoever_continues(tmp_path: Pa
     assert again.restore()
     (tmp_path / "b" / LEDGER).write_bytes(b"x" * 20 + b"\n")
     assert again.send()
-    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
+    pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / LEDGER).read_bytes() == b"x" * 20 + b"\n"
 
 
@@ -107,7 +109,7 @@ def test_after_a_failure_everything_is_sent_by_the_next_call(tmp_path: Path) -> 
         pod.send()
     store.before = lambda: None
     assert pod.send()
-    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
+    pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     assert (tmp_path / "c" / OBSERVATIONS).read_bytes() == content
 
 
@@ -140,14 +142,14 @@ PODS = st.lists(st.tuples(SIZES, st.integers(0, 6), st.booleans()), min_size=1, 
 @given(PODS, st.integers(0, 1000))
 def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: list[Any], seed: int) -> None:
     chance, store = random.Random(seed), store_of()
-    handed = dict.fromkeys(files_in_configmaps.FILES, b"")  # at least this has to be restored
+    handed = dict.fromkeys(pod_files_through_configmaps.FILES, b"")  # at least this has to be restored
     with tempfile.TemporaryDirectory() as top:
         for number, (grows, kill, after) in enumerate([*pods, ([], 99, False)]):
             folder = Path(top) / str(number)
             pod = over(store, folder)
             pod.restore()
             files = {}
-            for name in files_in_configmaps.FILES:
+            for name in pod_files_through_configmaps.FILES:
                 path = folder / name
                 restored = complete(path.read_bytes()) if path.exists() else b""
                 assert restored.startswith(handed[name])
@@ -156,7 +158,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
             killed_at(store, kill, after)
             try:
                 for sizes in grows:
-                    for name, size in zip(files_in_configmaps.FILES, sizes, strict=True):
+                    for name, size in zip(pod_files_through_configmaps.FILES, sizes, strict=True):
                         files[name] += b"\n" if size else b""
                         files[name] += lines(chance, size) + chance.randbytes(size % 300).hex().encode()
                         (folder / name).write_bytes(files[name])
@@ -166,7 +168,7 @@ def test_nothing_that_was_handed_over_is_lost_whichever_write_is_the_last(pods: 
                 pass
             store.before = store.after = lambda: None
             here = Path(top) / "here"
-            for name in files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", here):
+            for name in pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", here):
                 found = (here / name).read_bytes()
                 assert complete(found).startswith(handed[name]) and files[name].startswith(complete(found))
 
@@ -184,8 +186,8 @@ def test_what_is_written_grows_linearly_with_what_was_recorded(tmp_path: Path) -
         written.append(store.written)
         head = json.dumps(store.held["load-0-files"])
         # Base64 and metadata, what is new, and the small ends of both files again.
-        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * files_in_configmaps.MAX_END_BYTES + 2_000)
-        assert len(head) < 1.4 * 2 * files_in_configmaps.MAX_END_BYTES + 2_000, (
+        assert store.written < 1.5 * recorded + calls * (1.4 * 2 * pod_files_through_configmaps.MAX_END_BYTES + 2_000)
+        assert len(head) < 1.4 * 2 * pod_files_through_configmaps.MAX_END_BYTES + 2_000, (
             "the index does not grow with the number of parts"
         )
     assert 1.8 < written[1] / written[0] < 2.2 and 1.8 < written[2] / written[1] < 2.2
@@ -202,12 +204,12 @@ def test_what_is_damaged_or_gone_is_an_error(tmp_path: Path) -> None:
     for data, words in ((b"no", "no valid part"), (zlib.compress(b"other"), "its checksum differs")):
         store.held[part] = {**kept, "binaryData": {key: base64.b64encode(data).decode()}}
         with pytest.raises(DataError, match=words):
-            files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
+            pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     del store.held[part]
     with pytest.raises(DataError, match="was deleted"):
-        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
+        pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "c")
     with pytest.raises(DataError, match="load-1-files with the files of the load was deleted"):
-        files_in_configmaps.fetch_handed_over_files(store, "ns", "load-1", tmp_path / "c")
+        pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-1", tmp_path / "c")
 
 
 def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:

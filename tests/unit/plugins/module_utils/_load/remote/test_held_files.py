@@ -8,19 +8,24 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import files_in_configmaps, remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.files_in_configmaps import ResultSync
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
+    host_or_pod_load,
+    pod_files_through_configmaps,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_in_pods import PodsFollower
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.load_pods_lifecycle import (
     ClientState,
     DriverPod,
     PodsState,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_files_through_configmaps import (
+    ResultSync,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.pod_manifests import DriverPodSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.result_bucket import ResultStore
 from config_map_store import ConfigMapStore
 
-LEDGER, OBSERVATIONS = files_in_configmaps.FILES
+LEDGER, OBSERVATIONS = pod_files_through_configmaps.FILES
 S3 = {"url": "s3://results/x", "endpoint": "https://s3.example.com", "access_key": "key", "secret_key": "hidden words"}
 
 
@@ -52,11 +57,11 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
                 stream.write(lines(chance, size))
         pod.send()
     assert pod.held
-    assert size_of(store) <= most + 2 * files_in_configmaps.MAX_PART_BYTES + 400_000, (
+    assert size_of(store) <= most + 2 * pod_files_through_configmaps.MAX_PART_BYTES + 400_000, (
         "the API server gets no more than that"
     )
-    files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
-    whole = {name: (tmp_path / "a" / name).read_bytes() for name in files_in_configmaps.FILES}
+    pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
+    whole = {name: (tmp_path / "a" / name).read_bytes() for name in pod_files_through_configmaps.FILES}
     assert (tmp_path / "here" / LEDGER).read_bytes() == whole[LEDGER]
     part = (tmp_path / "here" / OBSERVATIONS).read_bytes()
     assert 0 < len(part) < len(whole[OBSERVATIONS]) and whole[OBSERVATIONS].startswith(part)
@@ -70,11 +75,11 @@ def test_above_the_bound_observations_stay_and_the_ledger_goes_on(tmp_path: Path
 def test_the_bound_holds_for_small_files_as_well(tmp_path: Path, most: int, held: bool) -> None:
     store = store_of()
     pod = over(store, tmp_path / "a", most)
-    for name in files_in_configmaps.FILES:
+    for name in pod_files_through_configmaps.FILES:
         (tmp_path / "a" / name).write_bytes(b'{"type":"end"}\n')
     pod.send()
     assert pod.held is held
-    index = files_in_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
+    index = pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "here")
     assert (tmp_path / "here" / LEDGER).read_bytes() == b'{"type":"end"}\n'
     assert ((tmp_path / "here" / OBSERVATIONS).read_bytes() == b"") is held and index
 
@@ -117,7 +122,7 @@ def test_a_pod_adds_to_no_other_file_of_a_role_call_than_a_load_writes(
 ) -> None:
     """Beside these is what a later session reads as the arguments of the call."""
     handed_over = "fetch_handed_over_files"
-    monkeypatch.setattr(files_in_configmaps, handed_over, lambda *_all: _all[-1].mkdir(parents=True) or {})
+    monkeypatch.setattr(pod_files_through_configmaps, handed_over, lambda *_all: _all[-1].mkdir(parents=True) or {})
     pod, _said = pod_of(store_of(), None)
     result = {"outcome": {"ok": True}, "parcels": [{"kind": "step", "name": name, "parts": [], "sha256": ""}]}
     with pytest.raises(DataError, match="a client of the load sent the file .*, which no load writes"):
@@ -134,8 +139,8 @@ def test_an_archive_is_not_left_out_because_the_setting_was(tmp_path: Path) -> N
 def test_the_record_says_where_the_files_are(tmp_path: Path) -> None:
     of = ResultStore.from_params({"collect_s3": S3}, "run-aa", "001", 2)
     assert of is not None
-    remote_load.write_load_record(tmp_path, remote_load.DRIVER_POD, "", "started", collect=of.record())
-    found = remote_load.read_load_record(tmp_path)
+    host_or_pod_load.write_load_record(tmp_path, host_or_pod_load.DRIVER_POD, "", "started", collect=of.record())
+    found = host_or_pod_load.read_load_record(tmp_path)
     assert found is not None
     keys = ["x/run-aa/001/0.gz", "x/run-aa/001/1.gz"]
     assert found["collect"] == {"bucket": "results", "endpoint": S3["endpoint"], "keys": keys}

@@ -18,7 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import ProgressLog, StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_load import LoadCall
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.inference_spec import InferenceSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.load_requests import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.inference.planned_and_past_requests import (
     PastRequests,
     open_request_log,
 )

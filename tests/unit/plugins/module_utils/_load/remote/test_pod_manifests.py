@@ -16,7 +16,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    WorkloadTemplate,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import pod_main, pod_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import workload_kinds

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.revision_probes import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.etcd_revision_probes import (
     PROBATION,
     ProbeValidator,
 )

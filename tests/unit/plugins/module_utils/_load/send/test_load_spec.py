@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import WorkloadTemplate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
+    WorkloadTemplate,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import load_spec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import (
     LoadSpec,

@@ -14,12 +14,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_templates import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rendered_workload_templates import (
     RenderedTemplate,
     WorkloadDocument,
     WorkloadTemplate,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.workload_plan import PlannedWorkload
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import object_creator
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.creation_ledger import ResumeState
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.plan_dispatcher import ObjectSendDispatcher

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files_through_s3
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_large_user_files
 
 
 def packed(folder: Path, names: list[str], mode: Any) -> Path:
@@ -29,10 +29,11 @@ def test_the_folder_has_the_files_of_the_archive_only(tmp_path: Path, mode: str)
     to = tmp_path / "0" / "files"
     to.mkdir(parents=True)
     (to / "old").write_text("x")
-    assert user_files_through_s3.extract_archive(packed(tmp_path, ["a", "deep/b"], mode), to, "files") == 2
-    assert user_files_through_s3.count_files(to) == 2 and (to / "deep" / "b").stat().st_size == 50_000
+    assert fetch_large_user_files.extract_archive(packed(tmp_path, ["a", "deep/b"], mode), to, "files") == 2
+    assert fetch_large_user_files.count_files(to) == 2 and (to / "deep" / "b").stat().st_size == 50_000
     assert (
-        user_files_through_s3.extract_archive(packed(tmp_path, [], mode), to, "files") == 0 and list(to.iterdir()) == []
+        fetch_large_user_files.extract_archive(packed(tmp_path, [], mode), to, "files") == 0
+        and list(to.iterdir()) == []
     )
 
 
@@ -52,5 +53,5 @@ def test_a_damaged_archive_replaces_nothing(tmp_path: Path, harm: str) -> None:
         }.get(harm, whole)
     )
     with pytest.raises(DataError, match="files of p: "):
-        user_files_through_s3.extract_archive(path, to, "files of p")
+        fetch_large_user_files.extract_archive(path, to, "files of p")
     assert [one.name for one in to.iterdir()] == ["old"] and not list(tmp_path.rglob("out"))

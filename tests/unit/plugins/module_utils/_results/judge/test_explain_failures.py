@@ -16,10 +16,10 @@ import pytest
 import yaml
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import (
+    collect_failure_evidence,
     explain_failures,
-    failure_evidence_texts,
     write_verdict,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.overall_verdict import (
@@ -255,7 +255,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
     def search_texts(*texts: tuple[str, str]) -> list[str]:
         parts = [(*place.split(), "") for place, _text in texts]
         found = [
-            failure_evidence_texts.RunText(part[0], "a", 1, text, "", part[1])
+            collect_failure_evidence.RunText(part[0], "a", 1, text, "", part[1])
             for part, (_place, text) in zip(parts, texts, strict=True)
         ]
         monkeypatch.setattr(explain_failures, "texts_to_search_for_causes", lambda _run: iter(found))
@@ -365,7 +365,7 @@ def test_a_text_shows_these_causes(search: Search, place: str, text: str, expect
     assert search((place, text)) == expected
 
 
-@pytest.mark.parametrize("resource", [*cluster_identity.GPU_RESOURCES, "nvidia.com/mig-1g.5gb"])
+@pytest.mark.parametrize("resource", [*cluster_properties.GPU_RESOURCES, "nvidia.com/mig-1g.5gb"])
 def test_a_missing_gpu_is_known_of_each_vendor(search: Search, resource: str) -> None:
     assert search(("events", f"{ORDINARY}8 Insufficient {resource}.")) == ["gpu_missing"]
     assert search(("errors", f"it asks for 1 {resource}, and no node has any")) == ["gpu_missing"]

@@ -12,8 +12,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     ProcessError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import remote_load
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.remote_load import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.host_or_pod_load import (
     ConnectionRetry,
     LoadOnHost,
 )
@@ -62,8 +62,8 @@ class Host:
         Path(aside).write_bytes(Path(path).read_bytes())
 
     def load(self, monkeypatch: pytest.MonkeyPatch, patience: float = 60.0) -> LoadOnHost:
-        monkeypatch.setattr(remote_load, "_PAUSE", 0.0)
-        monkeypatch.setattr(remote_load.time, "sleep", lambda _seconds: None)
+        monkeypatch.setattr(host_or_pod_load, "_PAUSE", 0.0)
+        monkeypatch.setattr(host_or_pod_load.time, "sleep", lambda _seconds: None)
         retry = ConnectionRetry("bastion", "test-run", patience, self.lines.append, lambda one: isinstance(one, Lost))
         kubeconfig = {"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         kubeconfig |= {"clusters": [{"name": "c", "cluster": {"server": "https://api.x:6443"}}]}  # type: ignore[dict-item]
@@ -79,14 +79,14 @@ def test_a_lost_connection_is_retried_and_the_load_started_once(
 ) -> None:
     host, point = Host(tmp_path), tmp_path / "points" / "001"
     host.breaks = ["status", "status", "fetch", "absent"]
-    result = remote_load.run_remote_load(host.load(monkeypatch), point, None)
+    result = host_or_pod_load.run_remote_load(host.load(monkeypatch), point, None)
     assert result == {**DONE["result"], "found": False}  # type: ignore[dict-item]
     assert host.calls == ["present", "status", "status", "status", "status", "absent", "absent"]
     assert sum("no connection while" in line for line in host.lines) == 3 and "line 7" in host.lines
     assert (point / "there.jsonl").read_bytes() == host.ledger.read_bytes()
-    assert (remote_load.read_load_record(point) or {})["state"] == "fetched"
+    assert (host_or_pod_load.read_load_record(point) or {})["state"] == "fetched"
     host.calls.clear()
-    again = remote_load.run_remote_load(host.load(monkeypatch), point, None)
+    again = host_or_pod_load.run_remote_load(host.load(monkeypatch), point, None)
     assert again == {**DONE["result"], "changed": False, "found": True} and not host.calls  # type: ignore[dict-item]
 
 
@@ -94,9 +94,9 @@ def test_a_later_session_finds_the_load_or_starts_it(tmp_path: Path, monkeypatch
     for state in ("running", "absent"):
         host, point = Host(tmp_path), tmp_path / state
         point.mkdir()
-        remote_load.write_load_record(point, "bastion", "", remote_load.STARTED)
+        host_or_pod_load.write_load_record(point, "bastion", "", host_or_pod_load.STARTED)
         host.state = state
-        assert remote_load.run_remote_load(host.load(monkeypatch), point, None)["found"] is (state == "running")
+        assert host_or_pod_load.run_remote_load(host.load(monkeypatch), point, None)["found"] is (state == "running")
         assert host.calls.count("present") == (state == "absent")
 
 
@@ -105,15 +105,15 @@ def test_a_load_that_failed_or_died_is_reported_with_its_message(
 ) -> None:
     host, point = Host(tmp_path, {"ok": False, "msg": "403 everywhere"}), tmp_path / "failed"
     with pytest.raises(ProcessError, match="bastion: 403 everywhere"):
-        remote_load.run_remote_load(host.load(monkeypatch), point, None)
-    assert remote_load.read_load_record(point) is None and host.calls[-1] == "absent"
+        host_or_pod_load.run_remote_load(host.load(monkeypatch), point, None)
+    assert host_or_pod_load.read_load_record(point) is None and host.calls[-1] == "absent"
     host = Host(tmp_path, {"ok": False, "error": "AccessError", "msg": "no cluster"})
     with pytest.raises(AccessError, match="bastion: no cluster"):
-        remote_load.run_remote_load(host.load(monkeypatch), tmp_path / "unreachable", None)
+        host_or_pod_load.run_remote_load(host.load(monkeypatch), tmp_path / "unreachable", None)
     host.ends = ["died"]
     with pytest.raises(ProcessError, match="died without a result: it left no log"):
-        remote_load.run_remote_load(host.load(monkeypatch), tmp_path / "died", None)
-    assert (remote_load.read_load_record(tmp_path / "died") or {})["state"] == "started", "cleanup has to find it"
+        host_or_pod_load.run_remote_load(host.load(monkeypatch), tmp_path / "died", None)
+    assert (host_or_pod_load.read_load_record(tmp_path / "died") or {})["state"] == "started", "cleanup has to find it"
 
 
 def test_wrong_input_leaves_no_record_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,21 +123,21 @@ def test_wrong_input_leaves_no_record_and_starts_nothing(tmp_path: Path, monkeyp
     host = Host(tmp_path)
     load = LoadOnHost({"run_id": "test-run"}, request, host.call, host.fetch, host.load(monkeypatch).retry)
     with pytest.raises(InputError, match="no template"):
-        remote_load.run_remote_load(load, tmp_path / "p", None)
-    assert not host.calls and remote_load.read_load_record(tmp_path / "p") is None
+        host_or_pod_load.run_remote_load(load, tmp_path / "p", None)
+    assert not host.calls and host_or_pod_load.read_load_record(tmp_path / "p") is None
 
 
 def test_removing_makes_one_attempt_and_deletes_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, point = Host(tmp_path), tmp_path / "p"
     point.mkdir()
-    remote_load.write_load_record(point, "bastion", "", remote_load.STARTED)
+    host_or_pod_load.write_load_record(point, "bastion", "", host_or_pod_load.STARTED)
     host.state, host.breaks = "running", ["absent"]
     with pytest.raises(Lost):
-        remote_load.end_and_delete_load(host.load(monkeypatch), point)
-    assert remote_load.read_load_record(point), "it may still run"
-    assert remote_load.end_and_delete_load(host.load(monkeypatch), point) == {"changed": True}
-    assert remote_load.end_and_delete_load(host.load(monkeypatch), point) == {"changed": False}
-    assert remote_load.read_load_record(point) is None
+        host_or_pod_load.end_and_delete_load(host.load(monkeypatch), point)
+    assert host_or_pod_load.read_load_record(point), "it may still run"
+    assert host_or_pod_load.end_and_delete_load(host.load(monkeypatch), point) == {"changed": True}
+    assert host_or_pod_load.end_and_delete_load(host.load(monkeypatch), point) == {"changed": False}
+    assert host_or_pod_load.read_load_record(point) is None
 
 
 def test_a_connection_that_stays_lost_is_an_error_that_says_how_to_continue(
@@ -146,4 +146,4 @@ def test_a_connection_that_stays_lost_is_an_error_that_says_how_to_continue(
     host = Host(tmp_path)
     host.breaks = ["present"] * 1000
     with pytest.raises(AccessError, match=r"bastion could not be reached again .*test-run"):
-        remote_load.run_remote_load(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)
+        host_or_pod_load.run_remote_load(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import rbac, why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -145,7 +145,7 @@ def _request_if_permitted(findings: CheckResults, what: str, ask: Callable[[], A
 def _check_nodes(nodes: Sequence[Mapping[str, Any]], spec: ExaminationSpec, findings: CheckResults) -> bool:
     """Check the nodes; return whether pods can be scheduled, now or once the run has created its nodes."""
     ready = sum(is_condition_true(node, "Ready") for node in nodes)
-    gpus = sum(cluster_identity.gpu_products(nodes).values())
+    gpus = sum(cluster_properties.gpu_products(nodes).values())
     detail = f"{ready} of {len(nodes)} Ready, {gpus} GPUs"
     if spec.nodes:
         findings.add(OK, "nodes", f"{detail}; {' and '.join(map(_created_nodes, spec.nodes))} by the run itself")
@@ -389,4 +389,4 @@ def _check_other_gpu_users(client: Client, spec: ExaminationSpec, findings: Chec
 
 def _count_pod_gpus(pod: Mapping[str, Any]) -> float:
     limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
-    return sum(parse_kube_quantity(limit.get(name, 0)) for limit in limits for name in cluster_identity.GPU_RESOURCES)
+    return sum(parse_kube_quantity(limit.get(name, 0)) for limit in limits for name in cluster_properties.GPU_RESOURCES)

@@ -29,7 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     escape_control_characters,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_identity import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
     api_host_without_usual_port,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records

@@ -12,7 +12,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_secret_settings, setting_addresses
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    read_secret_settings,
+    settings_naming_servers,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
@@ -50,13 +53,13 @@ def refuse_foreign_addresses_of_call(step: Path, context: SettingsContext, value
         return
     trees = [*values]
     variables = {name: value for tree in [*trees, context.variables] for name, value in tree.items()}
-    names = {name for receiver in setting_addresses.RECEIVERS.values() for name in receiver.secrets}
+    names = {name for receiver in settings_naming_servers.RECEIVERS.values() for name in receiver.secrets}
     _refuse(step.parent, context, trees, {name for name in names if _is_set(name, variables)}, None)
 
 
 def extra_vars_naming_external_resources(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``-e`` names of clusters, leases and servers: a later session on a received run needs it again."""
-    servers = {name: extra[name] for name in setting_addresses.RECEIVERS if extra.get(name)}
+    servers = {name: extra[name] for name in settings_naming_servers.RECEIVERS if extra.get(name)}
     return {**extra_vars_naming_holdings(extra), **servers}
 
 
@@ -75,10 +78,10 @@ def _refuse(
     secrets: Collection[str],
     phases: Collection[str] | None,
 ) -> None:
-    known = setting_addresses.known_addresses(context.trusted_values())
+    known = settings_naming_servers.known_addresses(context.trusted_values())
     for tree in trees:
-        for setting, text in setting_addresses.addresses_receiving_secrets(tree):
-            receiver = setting_addresses.RECEIVERS[setting]
+        for setting, text in settings_naming_servers.addresses_receiving_secrets(tree):
+            receiver = settings_naming_servers.RECEIVERS[setting]
             if phases is not None and receiver.phases and not set(receiver.phases) & set(phases):
                 continue
             sent = next((name for name in receiver.secrets if name in secrets), None)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import user_files_through_s3
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.user_files_through_s3 import UserUploads
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_large_user_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.fetch_large_user_files import UserUploads
 
 S3 = {"url": "s3://results/x", "endpoint": "http://127.0.0.1:9", "access_key": "key", "secret_key": "5ec2e7"}
 
@@ -31,7 +31,7 @@ def uploads(folder: Path, count: int, point: str = "001") -> UserUploads:
 
 def test_without_a_server_there_are_no_uploads(tmp_path: Path) -> None:
     assert UserUploads.from_params({"collect_s3": {}}, "n", "run-aa", "001", tmp_path, 2) is None
-    assert user_files_through_s3.number_of_expected_uploads(tmp_path) is None
+    assert fetch_large_user_files.number_of_expected_uploads(tmp_path) is None
 
 
 def test_objects_and_secret_belong_to_one_point_and_no_client_of_a_load_has_the_same(tmp_path: Path) -> None:
@@ -49,5 +49,5 @@ def test_more_users_than_a_secret_has_room_for_are_refused_before_anything_is_ma
 
 
 def test_the_record_tells_how_many_users_there_were(tmp_path: Path) -> None:
-    files.write_json(tmp_path / user_files_through_s3.FILE, uploads(tmp_path, 3).store.record())
-    assert user_files_through_s3.number_of_expected_uploads(tmp_path) == 3
+    files.write_json(tmp_path / fetch_large_user_files.FILE, uploads(tmp_path, 3).store.record())
+    assert fetch_large_user_files.number_of_expected_uploads(tmp_path) == 3

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    build_real_node_images,
     component_spec,
-    real_node_images,
     unpack_packages,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
@@ -56,7 +56,7 @@ def blobs(archive: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str, Path]) -> None:
-    found, made = real_node_images.build_missing_images(
+    found, made = build_real_node_images.build_missing_images(
         [component(tmp_path, HOLD)], programs, tmp_path / "cache", quiet
     )
     assert made
@@ -82,42 +82,42 @@ def test_an_image_of_one_program_is_complete(tmp_path: Path, programs: dict[str,
 
 def test_an_image_is_made_once_for_a_program(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
-    first, _made = real_node_images.build_missing_images(parts, programs, cache, quiet)
-    assert real_node_images.build_missing_images(parts, programs, cache, quiet) == (first, False)
+    first, _made = build_real_node_images.build_missing_images(parts, programs, cache, quiet)
+    assert build_real_node_images.build_missing_images(parts, programs, cache, quiet) == (first, False)
     programs["hold"].write_bytes(b"another")
-    second, made = real_node_images.build_missing_images(parts, programs, cache, quiet)
+    second, made = build_real_node_images.build_missing_images(parts, programs, cache, quiet)
     assert made and first != second
 
 
 def test_half_an_image_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
     cache = tmp_path / "cache"
-    folder = real_node_images.image_cache_folder(HOLD, programs, cache)
+    folder = build_real_node_images.image_cache_folder(HOLD, programs, cache)
     left = folder.parent / f".{folder.name}.new-killed"
     for one in (folder, left):
         one.mkdir(parents=True)
         (one / "image.tar").write_text("half")
-    found, made = real_node_images.build_missing_images([component(tmp_path, HOLD)], programs, cache, quiet)
+    found, made = build_real_node_images.build_missing_images([component(tmp_path, HOLD)], programs, cache, quiet)
     assert made and found["hold"].stat().st_size > 100 and not left.exists()
 
 
 def test_a_changed_image_is_not_used(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts = [component(tmp_path, HOLD)]
-    found, _made = real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
-    real_node_images.verify_node_image_checksums(parts, found)
+    found, _made = build_real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
+    build_real_node_images.verify_node_image_checksums(parts, found)
     found["hold"].write_bytes(b"evil")
     with pytest.raises(OwnershipError, match="was changed since it was created"):
-        real_node_images.verify_node_image_checksums(parts, found)
+        build_real_node_images.verify_node_image_checksums(parts, found)
 
 
 @pytest.mark.parametrize("change", ["more", "another", "permissions", "gone"])
 def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: dict[str, Path]) -> None:
     parts = [component(tmp_path, HOLD)]
-    found, _made = real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
+    found, _made = build_real_node_images.build_missing_images(parts, programs, tmp_path / "cache", quiet)
     file = found["hold"].parent / "tree" / "hold"
     shutil.copytree(file.parent, tmp_path / "copy", symlinks=True)
-    assert real_node_images.tree_metadata_checksum(tmp_path / "copy") == real_node_images.tree_metadata_checksum(
-        file.parent
-    )
+    assert build_real_node_images.tree_metadata_checksum(
+        tmp_path / "copy"
+    ) == build_real_node_images.tree_metadata_checksum(file.parent)
     if change == "more":
         file.with_name("evil").symlink_to("hold")
     elif change == "another":
@@ -127,31 +127,31 @@ def test_a_changed_file_tree_is_not_used(change: str, tmp_path: Path, programs: 
     else:
         file.unlink()
     with pytest.raises(OwnershipError, match="tree was changed since it was created: it is not used. Remove "):
-        real_node_images.verify_node_image_checksums(parts, found)
+        build_real_node_images.verify_node_image_checksums(parts, found)
 
 
 def test_an_image_without_its_tree_is_made_again(tmp_path: Path, programs: dict[str, Path]) -> None:
     parts, cache = [component(tmp_path, HOLD)], tmp_path / "cache"
-    found, _made = real_node_images.build_missing_images(parts, programs, cache, quiet)
+    found, _made = build_real_node_images.build_missing_images(parts, programs, cache, quiet)
     shutil.rmtree(found["hold"].parent / "tree")
-    assert real_node_images.build_missing_images(parts, programs, cache, quiet) == (found, True)
+    assert build_real_node_images.build_missing_images(parts, programs, cache, quiet) == (found, True)
 
 
 def test_what_an_image_takes_is_said_before_it_is_made(tmp_path: Path) -> None:
     base = ImageSpec("base", debian="trixie", tag="trixie", minutes=2, disk_gib=0.5)
-    (line,) = real_node_images.describe_missing_images([component(tmp_path, base, HOLD)], tmp_path / "cache")
+    (line,) = build_real_node_images.describe_missing_images([component(tmp_path, base, HOLD)], tmp_path / "cache")
     assert line == "making image localhost/seatrial/base:trixie of Debian packages, once: up to 2 min and 0.5 GiB"
 
 
 def test_an_image_that_does_not_fit_or_has_no_apt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, cache = ImageSpec("base", debian="trixie"), tmp_path / "cache"
     with pytest.raises(ProcessError, match="image base takes up to 1000000.0 GiB, .* rehearsal_cache_dir"):
-        real_node_images.build_missing_images(
+        build_real_node_images.build_missing_images(
             [component(tmp_path, dataclasses.replace(base, disk_gib=1e6))], {}, cache, quiet
         )
     monkeypatch.setattr(unpack_packages.shutil, "which", lambda *_words, **_more: None)
     with pytest.raises(ProcessError, match="takes a machine with apt"):
-        real_node_images.build_missing_images([component(tmp_path, base)], {}, cache, quiet)
+        build_real_node_images.build_missing_images([component(tmp_path, base)], {}, cache, quiet)
     assert list((cache / "rehearsal").iterdir()) == []
 
 
@@ -160,14 +160,16 @@ def test_another_requirement_or_setup_makes_another_image(tmp_path: Path) -> Non
         (tmp_path / name).write_text("one")
     plain = ImageSpec("base", tmp_path, debian="trixie")
     full = dataclasses.replace(plain, packages=["bash"], python="3.13", requirements="pins.txt", setup="setup.py")
-    found = [real_node_images.image_cache_folder(one, {}, tmp_path) for one in (plain, full)]
+    found = [build_real_node_images.image_cache_folder(one, {}, tmp_path) for one in (plain, full)]
     found.append(
-        real_node_images.image_cache_folder(dataclasses.replace(full, packages=["bash", "dash"]), {}, tmp_path)
+        build_real_node_images.image_cache_folder(dataclasses.replace(full, packages=["bash", "dash"]), {}, tmp_path)
     )
     for name in ("pins.txt", "setup.py"):
         (tmp_path / name).write_text("two")
-        found.append(real_node_images.image_cache_folder(full, {}, tmp_path))
-    found.append(real_node_images.image_cache_folder(dataclasses.replace(full, without=["/usr/games/*"]), {}, tmp_path))
+        found.append(build_real_node_images.image_cache_folder(full, {}, tmp_path))
+    found.append(
+        build_real_node_images.image_cache_folder(dataclasses.replace(full, without=["/usr/games/*"]), {}, tmp_path)
+    )
     assert len(set(found)) == 6
 
 

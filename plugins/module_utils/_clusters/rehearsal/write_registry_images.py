@@ -23,7 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 
-from . import real_node_images, unpack_packages
+from . import build_real_node_images, unpack_packages
 from .component_spec import ImageSpec, RehearsalComponent
 from .instance_dir import hold_file_lock
 
@@ -49,7 +49,7 @@ def describe_missing_layers(components: list[RehearsalComponent], archives: Mapp
         if image.name not in archives or _read_compressed_layer_record(archives[image.name].parent) is None
     ]
     return [
-        f"compressing image {real_node_images.image_reference_for_pods(image)} for the registry, once: up to"
+        f"compressing image {build_real_node_images.image_reference_for_pods(image)} for the registry, once: up to"
         f" {image.minutes:.0f} min and"
         f" {image.disk_gib / 4:.1f} GiB"
         for image in lacking
@@ -68,7 +68,7 @@ def create_missing_compressed_layers(
         if _read_compressed_layer_record(folder) is None:
             began = time.monotonic()
             _create_compressed_layer(folder)
-            reference = real_node_images.image_reference_for_pods(image)
+            reference = build_real_node_images.image_reference_for_pods(image)
             say(f"image {reference} compressed in {time.monotonic() - began:.0f} s")
             made = True
     return made
@@ -125,7 +125,7 @@ def _create_compressed_layer(folder: Path) -> None:
         handle, name = tempfile.mkstemp(prefix=f".{LAYER}.new-", dir=folder)
         try:
             with os.fdopen(handle, "wb") as stream:
-                plain, packed = _write_layer(folder / real_node_images.TREE, stream)
+                plain, packed = _write_layer(folder / build_real_node_images.TREE, stream)
             os.chmod(name, 0o644)
             os.replace(name, folder / LAYER)
         except BaseException:
@@ -158,10 +158,12 @@ def _add_image_to_registry(image: ImageSpec, folder: Path, root: Path) -> None:
     about = _read_compressed_layer_record(folder)
     if about is None:
         raise DataError(f"{folder / LAYER} was removed meanwhile: run again")
-    config, manifest = real_node_images.compressed_image_config_manifest(
+    config, manifest = build_real_node_images.compressed_image_config_manifest(
         image, about["diff_id"], {"digest": about["digest"], "size": about["size"]}
     )
-    name, _colon, tag = real_node_images.image_reference_for_pods(image).removeprefix("localhost/").rpartition(":")
+    name, _colon, tag = (
+        build_real_node_images.image_reference_for_pods(image).removeprefix("localhost/").rpartition(":")
+    )
     repository, blobs = root / "repositories" / name, root / "blobs" / "sha256"
     layer = about["digest"].removeprefix("sha256:")
     _update_symlink(blobs / layer[:2] / layer / "data", folder / LAYER)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import (
+    build_real_node_images,
     component_spec,
-    real_node_images,
-    registry_image_files,
+    write_registry_images,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.component_spec import (
     ImageSpec,
@@ -33,7 +33,9 @@ def quiet(_line: str) -> None:
 def archives(tmp_path: Path) -> dict[str, Path]:
     program = tmp_path / "my-hold"
     program.write_bytes(b"program")
-    return real_node_images.build_missing_images([part("node", HOLD)], {"hold": program}, tmp_path / "cache", quiet)[0]
+    return build_real_node_images.build_missing_images(
+        [part("node", HOLD)], {"hold": program}, tmp_path / "cache", quiet
+    )[0]
 
 
 def part(name: str, *images: ImageSpec, store: str = "") -> RehearsalComponent:
@@ -67,9 +69,9 @@ def pull(root: Path, name: str, tag: str) -> tuple[dict[str, Any], bytes]:
 
 
 def test_an_image_in_the_registry_is_complete(tmp_path: Path, archives: dict[str, Path]) -> None:
-    assert registry_image_files.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert write_registry_images.create_missing_compressed_layers(PARTS, archives, quiet)
     for _again in range(2):
-        registry_image_files.write_registry_folders(PARTS, archives, tmp_path / "data")
+        write_registry_images.write_registry_folders(PARTS, archives, tmp_path / "data")
     config, layer = pull(tmp_path / "data" / STORE, "seatrial/hold", "1")
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
     assert config["config"]["Cmd"] == ["/hold"]
@@ -78,40 +80,40 @@ def test_an_image_in_the_registry_is_complete(tmp_path: Path, archives: dict[str
         assert [(one.name, one.mode, one.uname) for one in archive] == [("hold", 0o755, "")]
     # All instances share the layer in the cache.
     assert [one for one in (tmp_path / "data").rglob("data") if one.is_symlink()]
-    real_node_images.verify_node_image_checksums(PARTS, archives)
+    build_real_node_images.verify_node_image_checksums(PARTS, archives)
 
 
 def test_a_layer_is_compressed_once_and_only_for_a_registry(tmp_path: Path, archives: dict[str, Path]) -> None:
     folder = archives["hold"].parent
     assert (
-        not registry_image_files.create_missing_compressed_layers(PARTS[:1], archives, quiet)
-        and not (folder / registry_image_files.LAYER).exists()
+        not write_registry_images.create_missing_compressed_layers(PARTS[:1], archives, quiet)
+        and not (folder / write_registry_images.LAYER).exists()
     )
-    registry_image_files.write_registry_folders(PARTS[:1], archives, tmp_path / "data")
+    write_registry_images.write_registry_folders(PARTS[:1], archives, tmp_path / "data")
     assert not (tmp_path / "data").exists()
-    assert registry_image_files.create_missing_compressed_layers(PARTS, archives, quiet)
-    assert not registry_image_files.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert write_registry_images.create_missing_compressed_layers(PARTS, archives, quiet)
+    assert not write_registry_images.create_missing_compressed_layers(PARTS, archives, quiet)
 
 
 def test_half_a_layer_is_made_again(archives: dict[str, Path]) -> None:
-    registry_image_files.create_missing_compressed_layers(PARTS, archives, quiet)
+    write_registry_images.create_missing_compressed_layers(PARTS, archives, quiet)
     folder = archives["hold"].parent
-    with (folder / registry_image_files.LAYER).open("r+b") as stream:
+    with (folder / write_registry_images.LAYER).open("r+b") as stream:
         stream.truncate(10)
-    left = folder / f".{registry_image_files.LAYER}.new-killed"
+    left = folder / f".{write_registry_images.LAYER}.new-killed"
     left.write_text("half")
-    assert registry_image_files.create_missing_compressed_layers(PARTS, archives, quiet) and not left.exists()
-    assert hashlib.sha256((folder / registry_image_files.LAYER).read_bytes()).hexdigest() == (
-        json.loads((folder / registry_image_files.ABOUT).read_text())["digest"].removeprefix("sha256:")
+    assert write_registry_images.create_missing_compressed_layers(PARTS, archives, quiet) and not left.exists()
+    assert hashlib.sha256((folder / write_registry_images.LAYER).read_bytes()).hexdigest() == (
+        json.loads((folder / write_registry_images.ABOUT).read_text())["digest"].removeprefix("sha256:")
     )
 
 
 def test_time_and_space_are_announced_for_images_of_packages(tmp_path: Path) -> None:
     base = part("node", ImageSpec("base", debian="trixie", minutes=2, disk_gib=0.4))
-    (line,) = registry_image_files.describe_missing_layers([base, PARTS[1]], {})
+    (line,) = write_registry_images.describe_missing_layers([base, PARTS[1]], {})
     assert line == "compressing image localhost/seatrial/base:1 for the registry, once: up to 2 min and 0.1 GiB"
-    assert registry_image_files.describe_missing_layers([base], {}) == []
-    there = {"base": tmp_path / "base" / real_node_images.ARCHIVE}
+    assert write_registry_images.describe_missing_layers([base], {}) == []
+    there = {"base": tmp_path / "base" / build_real_node_images.ARCHIVE}
     there["base"].parent.mkdir()
-    assert registry_image_files.describe_missing_layers([base, PARTS[1]], there) == [line]
+    assert write_registry_images.describe_missing_layers([base, PARTS[1]], there) == [line]
     shutil.rmtree(tmp_path / "base")

@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, setting_addresses
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_naming_servers
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_catalogue import load_catalogue
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
@@ -120,7 +120,7 @@ def test_each_address_and_secret_is_a_setting() -> None:
     for project in ("fine_tuning", "serving"):
         role = project_role.find_role(f"perfscale.seatrial.{project}")
         known |= load_catalogue(project_role.ROOT, role).settings
-    for address, receiver in setting_addresses.RECEIVERS.items():
+    for address, receiver in settings_naming_servers.RECEIVERS.items():
         assert address in known
         assert all(known[secret].secret for secret in receiver.secrets), address
 
@@ -141,4 +141,4 @@ def test_each_address_and_secret_is_a_setting() -> None:
     ],
 )
 def test_addresses_are_found_wherever_they_are_set(values: dict[str, Any], named: set[tuple[str, str]]) -> None:
-    assert setting_addresses.known_addresses([values]) == named
+    assert settings_naming_servers.known_addresses([values]) == named

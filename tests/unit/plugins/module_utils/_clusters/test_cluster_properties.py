@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_identity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import Asked, ScriptedServer, status_object
 
@@ -32,16 +32,16 @@ def node(
 
 def test_gpus_are_counted_by_product_the_most_frequent_first() -> None:
     nodes = [node(2, "NVIDIA-L40S"), node(8), node(8), node(0), {"metadata": {"name": "bare"}}]
-    assert list(cluster_identity.gpu_products(nodes).items()) == [(PRODUCT, 16), ("NVIDIA-L40S", 2)]
+    assert list(cluster_properties.gpu_products(nodes).items()) == [(PRODUCT, 16), ("NVIDIA-L40S", 2)]
 
 
 def test_a_gpu_without_a_product_label_goes_by_its_resource() -> None:
     one = {"metadata": {"name": "n"}, "status": {"allocatable": {"habana.ai/gaudi": "8"}}}
-    assert cluster_identity.gpu_products([one]) == {"habana.ai/gaudi": 8}
+    assert cluster_properties.gpu_products([one]) == {"habana.ai/gaudi": 8}
 
 
 def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_with_a_unit() -> None:
-    assert cluster_identity.gpu_products([node("1k")]) == {PRODUCT: 1000}
+    assert cluster_properties.gpu_products([node("1k")]) == {PRODUCT: 1000}
 
 
 @pytest.mark.parametrize(
@@ -61,51 +61,51 @@ def test_a_thousand_gpus_of_a_node_are_counted_though_the_server_writes_them_wit
 def test_the_kind_is_told_only_where_all_nodes_agree(
     nodes: list[dict[str, Any]], platform: str | None, kind: str | None
 ) -> None:
-    assert cluster_identity.cluster_kind_from_nodes(nodes, platform) == kind
+    assert cluster_properties.cluster_kind_from_nodes(nodes, platform) == kind
 
 
 def test_a_cluster_with_played_nodes_is_simulated_whoever_gave_it_to_us() -> None:
-    found = cluster_identity.ClusterIdentity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
+    found = cluster_properties.ClusterIdentity("127.0.0.1:1", "v1", nodes=2, nodes_simulated=1).record()
     assert found["simulated"] is True and found["simulated_writers"] == ["node"]
 
 
 def test_the_record_names_the_real_nodes_of_a_cluster_with_simulated_ones() -> None:
-    found = cluster_identity.ClusterIdentity(
+    found = cluster_properties.ClusterIdentity(
         "127.0.0.1:1", "v1", nodes=3, nodes_simulated=2, real_nodes=["real-0"]
     ).record()
     assert found["simulated"] is True and found["real_nodes"] == ["real-0"]
     cluster = {"provider": "rehearsal", "state": "acquired", "owned": True}
     files.validate_schema_if_enabled("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **found}}})
-    assert "3 nodes (2 simulated)" in cluster_identity.format_cluster_record({**cluster, **found}, ["sutest"])
-    real = cluster_identity.ClusterIdentity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
+    assert "3 nodes (2 simulated)" in cluster_properties.format_cluster_record({**cluster, **found}, ["sutest"])
+    real = cluster_properties.ClusterIdentity("api.lab.example", "v1", nodes=2, real_nodes=["a", "b"])
     assert "real_nodes" not in real.record()
 
 
 def test_a_real_cluster_does_not_overrule_what_its_provider_says() -> None:
-    assert "simulated" not in cluster_identity.ClusterIdentity("api.lab.example", "v1", nodes=2).record()
+    assert "simulated" not in cluster_properties.ClusterIdentity("api.lab.example", "v1", nodes=2).record()
 
 
 def test_the_record_has_the_operators_only_where_they_are_known() -> None:
-    known = cluster_identity.ClusterIdentity(
+    known = cluster_properties.ClusterIdentity(
         "h", "v1", nodes=1, cpus=7.9, memory_gib=62, operators={"nfd": "4.18.1"}
     ).record()
     assert (known["cpus"], known["memory_gib"], known["operators"]) == (7.9, 62, {"nfd": "4.18.1"})
     cluster = {"provider": "existing", "state": "acquired", "owned": False, "simulated": False, "simulated_writers": []}
     files.validate_schema_if_enabled("cluster/2", {"schema": "cluster/2", "clusters": {"sutest": {**cluster, **known}}})
-    assert "operators" not in cluster_identity.ClusterIdentity("h", "v1").record()
+    assert "operators" not in cluster_properties.ClusterIdentity("h", "v1").record()
 
 
 def test_nodes_without_allocatable_resources_count_as_nothing() -> None:
     strange = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many", "memory": "1500Mi"}}}
-    assert cluster_identity.allocatable_totals_of_nodes([strange, {"metadata": {"name": "bare"}}]) == {
+    assert cluster_properties.allocatable_totals_of_nodes([strange, {"metadata": {"name": "bare"}}]) == {
         "count": 2, "cpus": 0.0, "memory_gib": 1, "gpus": 0, "gpu_products": {}
     }  # fmt: skip
 
 
 def test_a_long_list_of_nodes_is_cut() -> None:
     names = [f"n{number:04d}" for number in range(1000)]
-    found = cluster_identity.ClusterIdentity("h", "v1", nodes=1000, node_names=names).record()
-    assert found["nodes"] == 1000 and found["node_names"] == names[: cluster_identity.NODE_NAMES]
+    found = cluster_properties.ClusterIdentity("h", "v1", nodes=1000, node_names=names).record()
+    assert found["nodes"] == 1000 and found["node_names"] == names[: cluster_properties.NODE_NAMES]
 
 
 def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
@@ -122,7 +122,7 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "simulated": True,
         "owned": True,
     }
-    assert cluster_identity.format_cluster_record(record, ["sutest", "driver"]) == (
+    assert cluster_properties.format_cluster_record(record, ["sutest", "driver"]) == (
         "sutest and driver: rehearsal cluster t1121-abcdef at 127.0.0.1:20123, Kubernetes v1.36.3, "
         f"4 nodes (simulated), 32 x {PRODUCT} (simulated), owned by this run"
     )
@@ -135,7 +135,7 @@ def test_the_line_shows_what_is_simulated_and_who_owns_it() -> None:
         "nodes": 1,
         "gpu_products": {},
     }
-    assert cluster_identity.format_cluster_record(real, ["sutest"]).endswith(
+    assert cluster_properties.format_cluster_record(real, ["sutest"]).endswith(
         "OpenShift 4.18.7, Kubernetes v1.36.3, 1 node, no GPUs, metal, not owned by this run"
     )
 
@@ -155,4 +155,4 @@ def test_secrets_that_do_not_exist_are_named_and_their_content_is_not_read(tmp_p
         ScriptedServer(answer) as server,
         Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
     ):
-        assert cluster_identity.secrets_that_do_not_exist(client, names) == ["team-a/other", "none/token"]
+        assert cluster_properties.secrets_that_do_not_exist(client, names) == ["team-a/other", "none/token"]

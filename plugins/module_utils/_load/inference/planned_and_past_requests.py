@@ -24,8 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.files imp
 
 from ..plan import workload_plan
 from ..plan.random_draws import draw_number_for_workload, uniform_number_by_index
+from ..plan.rendered_workload_templates import workload_name
 from ..plan.workload_plan import ClientPart, PlannedWorkload, WorkloadPlan
-from ..plan.workload_templates import workload_name
 from .inference_request import LOST, InferenceRequest
 from .inference_spec import InferenceSpec
 from .request_bodies import RequestBodies, draw_token_count

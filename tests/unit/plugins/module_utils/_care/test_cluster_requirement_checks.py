@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care import doctor_checks
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.doctor_checks import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import cluster_requirement_checks
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cluster_requirement_checks import (
     ExaminationSpec,
     estimate_without_cluster,
     run_cluster_checks,
@@ -105,9 +105,9 @@ def test_releases_of_kueue_and_trainer_that_do_not_go_together_are_refused(
 
     conflicts = workload_kinds.conflicts_of_load(["TrainJob"], ["Workload"], [])
     spec = ExaminationSpec(["test"], [], [], [], [], {}, conflicts=conflicts)
-    findings = doctor_checks.CheckResults()
+    findings = cluster_requirement_checks.CheckResults()
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client:
-        doctor_checks._check_conflicts(client, spec, findings)
+        cluster_requirement_checks._check_conflicts(client, spec, findings)
     assert [(one["check"], one["detail"][: len(wrong)]) for one in findings.checks] == [("versions", wrong)] * bool(
         wrong
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import failure_evidence_texts
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import collect_failure_evidence
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ def test_no_captured_object_of_whatever_shape_ends_the_search(captured: dict[str
         capture.mkdir(parents=True)
         (Path(folder) / "run.yml").write_text("{id: r, phases: {}}")
         (capture / name).write_text(json.dumps(captured) + "\n")
-        for text in failure_evidence_texts.texts_to_search_for_causes(run_reader.read_run_directory(Path(folder))):
+        for text in collect_failure_evidence.texts_to_search_for_causes(run_reader.read_run_directory(Path(folder))):
             assert "\n" not in text.text
 
 
@@ -57,7 +57,7 @@ def test_containers_and_conditions_of_a_pod_are_read_beside_what_has_another_for
     (tmp_path / "capture" / "001-failed" / "pods.jsonl").write_text(json.dumps(pod))
     found = [
         text
-        for text in failure_evidence_texts.texts_to_search_for_causes(run_reader.read_run_directory(tmp_path))
+        for text in collect_failure_evidence.texts_to_search_for_causes(run_reader.read_run_directory(tmp_path))
         if text.place == "pods"
     ]
     assert [text.text for text in found] == ["Pending", "container main waiting: ImagePullBackOff: no such image"]
@@ -75,7 +75,7 @@ def write_files(top: Path, **texts: Any) -> Path:
 
 def texts_of(top: Path, place: str) -> list[tuple[str, str]]:
     """Return file and text of each text of a place."""
-    found = failure_evidence_texts.texts_to_search_for_causes(run_reader.read_run_directory(top))
+    found = collect_failure_evidence.texts_to_search_for_causes(run_reader.read_run_directory(top))
     return [(text.file, text.text) for text in found if text.place == place]
 
 
@@ -99,11 +99,11 @@ def test_ledgers_leave_room_for_pods_and_events(tmp_path: Path, monkeypatch: pyt
         **{"points/001/ledger.jsonl": [attempt("refused")] * 100, "capture/01-after/pods.jsonl": [pod("a", "Pending")]},
     )
     ledger = (top / "points" / "001" / "ledger.jsonl").stat().st_size
-    monkeypatch.setattr(failure_evidence_texts, "ALL_BYTES", ledger)
-    monkeypatch.setattr(failure_evidence_texts, "LEDGER_BYTES", ledger // 4)
+    monkeypatch.setattr(collect_failure_evidence, "ALL_BYTES", ledger)
+    monkeypatch.setattr(collect_failure_evidence, "LEDGER_BYTES", ledger // 4)
     assert len(texts_of(top, "requests")) == 25
     assert texts_of(top, "pods") == [("capture/01-after/pods.jsonl", "Pending")]
-    assert failure_evidence_texts.ALL_BYTES >= 4 * failure_evidence_texts.LEDGER_BYTES
+    assert collect_failure_evidence.ALL_BYTES >= 4 * collect_failure_evidence.LEDGER_BYTES
 
 
 READY, NOT_READY = {"ready": True}, {"ready": False}

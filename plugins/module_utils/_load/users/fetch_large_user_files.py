@@ -33,7 +33,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
-from ..plan.workload_templates import workload_name
+from ..plan.rendered_workload_templates import workload_name
 from ..remote import result_upload
 from ..remote.result_bucket import ResultStore
 
