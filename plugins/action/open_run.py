@@ -18,10 +18,9 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
-    project_role,
-    repeat_and_bisect_keywords,
-    settings_layers,
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_layers
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.repeat_and_bisect_keywords import (
+    bisect_keyword_of_playbook,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
@@ -43,9 +42,7 @@ class ActionModule(SeatrialAction):
         """Open a new run, continue an earlier one, or apply the profiles of a cluster that is now known."""
         loader, templar, extra_vars = self._loader, self._templar, load_extra_vars(self._loader)
         try:
-            words = repeat_and_bisect_keywords.bisect_keyword_of_playbook(
-                arguments["bisect"], bool(extra_vars.get("run_dir"))
-            )
+            words = bisect_keyword_of_playbook(arguments["bisect"], bool(extra_vars.get("run_dir")))
             extra = {**extra_vars, **words}
             known = SettingsContext.of(arguments["project"], {**task_vars, **words}, extra, loader, templar)
             if arguments["step_dir"]:

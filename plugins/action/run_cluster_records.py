@@ -11,15 +11,10 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
-    format_cluster_record,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties, clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.foreign_kubeconfigs import (
-    create_trusted_access_lookup,
-)
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import foreign_kubeconfigs
 
 
 class ActionModule(SeatrialAction):
@@ -47,16 +42,15 @@ class ActionModule(SeatrialAction):
             values = files.to_plain_types(arguments["values"])
             clusters, changed = clusters_of_run.update_host_records(run_dir, arguments["hosts"], values)
         if arguments["regain"] and not self._task.check_mode:
-            access = create_trusted_access_lookup(
-                run_dir, task_vars, load_extra_vars(self._loader), self._templar.template
-            )
+            of_session = (task_vars, load_extra_vars(self._loader), self._templar.template)
+            access = foreign_kubeconfigs.create_trusted_access_lookup(run_dir, *of_session)
             clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
         if arguments["identify"]:
             display, check_mode = Display().display, bool(self._task.check_mode)
             clusters, changed = clusters_of_run.record_cluster_identities(arguments, display, check_mode)
         distinct = clusters_of_run.distinct_clusters_with_hosts(clusters)
         identified = [entry for entry in distinct if entry["record"].get("version")]
-        lines = [format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]
+        lines = [cluster_properties.format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
             Display().display(text)
         if changed:
