@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,7 @@ class RunCleanup:
             deletion_order.metadata_for_deletion(kind, item)
             for kind, items in zip(kinds, lists, strict=True)
             for item in items
+            if deletion_order.has_run_label(item, self.run_id)
         ]
 
     def _list(self, kind: ServedKind, namespace: str, selector: str) -> list[dict[str, Any]]:
@@ -136,7 +138,12 @@ class RunCleanup:
         Raises CleanupTimeout naming what is left after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
-        while here := self.find():
+        for number in itertools.count():
+            here = self.find()
+            if not here:
+                break
+            if number and time.monotonic() >= deadline:  # a server may show objects only now and then
+                raise self._timeout_error(here, timeout)
             self.say(f"deleting {deletion_order.format_counts_by_kind(deletion_order.count_by_kind(here))}")
             first, *others = deletion_order.split_into_deletion_waves(here)
             self._delete_wave(first)
@@ -198,16 +205,7 @@ class RunCleanup:
             if not left:
                 return
             if time.monotonic() >= deadline:
-                raise CleanupTimeout(
-                    f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
-                    f"{deletion_order.format_remaining_objects(left)}",
-                    deletion_order.count_by_kind(
-                        labelled
-                        for labelled in self._deleted.values()
-                        if labelled.uid not in {kept.uid for kept in left}
-                    ),
-                    deletion_order.count_by_kind(left),
-                )
+                raise self._timeout_error(left, timeout)
             new = [labelled for labelled in left if not labelled.deleting]
             late = time.monotonic() - began > _GRACE
             self._delete(
@@ -220,6 +218,15 @@ class RunCleanup:
             # Listing many objects costs the server more than deleting a few.
             time.sleep(max(pause, took))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _timeout_error(self, left: Sequence[LabelledObject], timeout: float) -> CleanupTimeout:
+        kept = {labelled.uid for labelled in left}
+        return CleanupTimeout(
+            f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
+            f"{deletion_order.format_remaining_objects(left)}",
+            deletion_order.count_by_kind(labelled for labelled in self._deleted.values() if labelled.uid not in kept),
+            deletion_order.count_by_kind(left),
+        )
 
     def _wait_dependents(self, deadline: float, timeout: float) -> None:
         """Wait for the dependents of deleted objects that lack our label, such as the Services of a job.

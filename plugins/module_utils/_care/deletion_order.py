@@ -88,6 +88,12 @@ def run_label_selector(run_id: str, extra: str = "") -> str:
     return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
 
 
+def has_run_label(item: dict[str, Any], run_id: str) -> bool:
+    """Return whether a listed object has the run's label: a server may list all objects, whatever the selector is."""
+    labels = item["metadata"].get("labels")
+    return isinstance(labels, dict) and labels.get(run_labels.RUN) == run_id
+
+
 def user_created_kinds(kinds: Iterable[ServedKind]) -> list[ServedKind]:
     """Return the kinds of namespaced objects that users create, so not those that follow other objects."""
     return [kind for kind in filter_deletable_kinds(kinds) if kind.namespaced and kind.kind not in _FOLLOWERS]

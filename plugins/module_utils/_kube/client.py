@@ -49,6 +49,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 #: How often a request is sent that the server rejects for now (429, 503), and the longest pause between, seconds.
 _TRIES = 5
 _LONGEST_PAUSE = 5.0
+#: Most pages of a list, with two million objects: a server may name a next one for ever.
+MOST_PAGES = 4_000
 
 
 class Client:
@@ -304,13 +306,12 @@ class Client:
         Raises ApiError 410 when the list grew too old between two pages.
         """
         query: dict[str, Any] = {"limit": limit, "labelSelector": label_selector, "fieldSelector": field_selector}
-        while True:
-            page = self.request(
-                "GET", kind.path(namespace), query=query, accept=METADATA_LIST if metadata_only else JSON
-            )
+        path, accept = kind.path(namespace), METADATA_LIST if metadata_only else JSON
+        what = f"GET {path} at {self.access.server}"
+        for _number in range(MOST_PAGES):
+            page = self.request("GET", path, query=query, accept=accept)
             if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
-                raise ApiError(f"GET {kind.path(namespace)}: the reply of {self.access.server} is no list")
-            what = f"GET {kind.path(namespace)} at {self.access.server}"
+                raise ApiError(f"GET {path}: the reply of {self.access.server} is no list")
             page["items"] = [
                 require_named_object(what, item) for item in require_list_of_json_objects(what, page.get("items") or [])
             ]
@@ -318,6 +319,7 @@ class Client:
             query["continue"] = page["metadata"].get("continue")
             if not query["continue"]:
                 return
+        raise ApiError(f"{what}: the list has more than {MOST_PAGES:,} pages")
 
     def list(
         self,

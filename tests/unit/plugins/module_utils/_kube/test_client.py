@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import client as client_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import (
@@ -180,3 +181,15 @@ def test_a_list_of_another_shape_is_an_error_and_never_an_empty_one(tmp_path: Pa
         pytest.raises(ApiError, match="is no list"),
     ):
         client.list(CONFIG_MAP)
+
+
+def test_a_list_whose_pages_do_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MOST_PAGES", 7)
+    page = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    with (
+        ScriptedServer(lambda asked: (200, page) if len(server.asked) < 20 else RESET) as server,
+        client_of(server, tmp_path) as client,
+        pytest.raises(ApiError, match="the list has more than 7 pages"),
+    ):
+        client.list(CONFIG_MAP)
+    assert len(server.asked) == 7
