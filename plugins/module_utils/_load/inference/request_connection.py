@@ -16,6 +16,7 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -261,6 +262,21 @@ class RequestConnection:
             self._out = self._out[sent:]
         self.wants = READ | WRITE if self._out else READ
 
+    @property
+    def all_sent(self) -> bool:
+        """Whether no byte of a request waits to be sent."""
+        return not (self._out or self.pending)
+
+    def is_quiet(self) -> bool:
+        """Return whether an idle connection is open, and nothing has arrived that nobody asked for."""
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def read(self) -> tuple[bytes, int, int]:
         """Return bytes, when they arrived (monotonic, nanoseconds), and how long ago that is; no bytes: the end.
 
@@ -280,6 +296,8 @@ class RequestConnection:
             data = self._decrypt(self._tls, data)
             if not data:
                 raise BlockingIOError
+        if data and self.pending:
+            raise ConnectionLost("not_http", f"{self.server.url}: the server answered before it was asked")
         return data, moment, lag
 
     def _decrypt(self, tls: ssl.SSLObject, data: bytes) -> bytes:
@@ -308,3 +326,18 @@ class RequestConnection:
     def close(self) -> None:
         """Close the connection."""
         self._sock.close()
+
+
+def take_quiet_connection(
+    idle: list[RequestConnection], drop: Callable[[RequestConnection], None]
+) -> RequestConnection | None:
+    """Take an idle connection on which a request can be sent, and drop those that are closed, or have an answer.
+
+    Such an answer would count as that of the next request. Return None if there is no other connection.
+    """
+    while idle:
+        connection = idle.pop()
+        if connection.is_quiet():
+            return connection
+        drop(connection)
+    return None

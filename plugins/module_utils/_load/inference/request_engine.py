@@ -32,6 +32,7 @@ from .request_connection import (
     ConnectionLost,
     InferenceServer,
     RequestConnection,
+    take_quiet_connection,
 )
 from .request_schedule import RequestSchedule
 from .token_receiver import PRECISE, ConnectionEvents, parse_received_tokens, receive_tokens_unparsed
@@ -191,7 +192,6 @@ class RequestEngine:
             self._encoded = None
         else:
             wire = self._encode(request, server)
-        idle = self._idle[server.number]
         now = time.monotonic_ns()
         if not request.attempts:
             self.submitted += 1
@@ -201,8 +201,9 @@ class RequestEngine:
         self.open[request] = None
         self.open_max = max(self.open_max, len(self.open))
         try:
-            request.reused = bool(idle) and not fresh
-            connection = idle.pop() if request.reused else self._connect(server)
+            kept = None if fresh else take_quiet_connection(self._idle[server.number], self._drop)
+            request.reused = kept is not None
+            connection = kept or self._connect(server)
             connection.request, request.connection = request, connection.number
             connection.carried += 1
             self.open[request] = connection
@@ -259,7 +260,8 @@ class RequestEngine:
         self.lags.append(lag)
         request.take(data, moment, lag)
         if request.http.complete:
-            reusable = request.http.reusable and connection.carried != self._limits.connection_requests
+            unused = connection.carried != self._limits.connection_requests
+            reusable = request.http.reusable and connection.all_sent and unused
             connection.request = None
             if reusable:
                 self._idle[connection.server.number].append(connection)

@@ -121,14 +121,14 @@ class StreamedResponse:
             text = _choice_text(choice)
             if text:
                 self.times.append(moment)
-                if usage and self.completion is not None:  # continuous usage
+                if usage and self.completion is not None and self.completion >= self._tokens:  # continuous usage
                     self.sizes.append(self.completion - self._tokens)
                     self._tokens = self.completion
                 if self.text is not None and isinstance(text, str):
                     self.text.append(text)
             reason = choice.get("finish_reason")
             if reason and isinstance(reason, str):
-                self.finish_reason = replace_half_characters(reason)
+                self.finish_reason = _truncated(reason)
             return text if isinstance(text, str) and text and not usage and not reason else None
         if not usage:
             self.error = self.error or error_text(event)

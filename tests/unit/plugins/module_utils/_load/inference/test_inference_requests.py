@@ -499,3 +499,15 @@ def test_a_policy_that_the_user_has_chosen_is_kept() -> None:
         assert os.sched_getscheduler(0) == os.SCHED_BATCH
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@pytest.mark.parametrize("counts", [(5, 2), (3, 3, 1), (2, -4), (2, 10**12)])
+def test_usage_that_goes_back_or_is_impossible_says_nothing_of_the_pieces(counts: tuple[int, ...]) -> None:
+    pieces = [content("a", usage={"completion_tokens": count}) for count in counts]
+    row = answered(*pieces, "[DONE]").record(MonotonicWallClock(1000.0, 0.0))
+    assert min(row.get("chunk_tokens") or [0]) >= 0 and row["output_tokens"] >= 0
+
+
+def test_the_reason_of_an_end_has_a_limit() -> None:
+    request = answered(content("a"), {"choices": [{"delta": {}, "finish_reason": "x" * 100_000}]}, "[DONE]")
+    assert request.outcome == "succeeded" and len(request.answer.finish_reason or "") <= 300
