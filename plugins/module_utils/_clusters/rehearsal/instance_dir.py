@@ -109,6 +109,7 @@ class InstancePaths:
             return None
         if self.path.is_symlink() or not self.path.is_dir():
             raise OwnershipError(f"{self.path} is not a folder, so not a rehearsal cluster: nothing was changed")
+        _refuse_folder_of_others(self.path, os.geteuid())
         if not self.marker_file.exists():
             if not any(self.path.iterdir()):
                 return None
@@ -130,6 +131,7 @@ class InstancePaths:
     def create(self, owner: str, components: list[str], expires: str | None = None) -> InstanceMarker:
         """Create the folder together with its marker, atomically."""
         self.root.mkdir(parents=True, exist_ok=True)
+        _refuse_folder_of_others(self.root, os.geteuid(), 0)
         self.sweep()
         marker = InstanceMarker(self.name, owner, format_utc_timestamp(), components, expires)
         fresh = Path(tempfile.mkdtemp(prefix=f".{self.name}.new-", dir=self.root))
@@ -205,6 +207,19 @@ class InstancePaths:
                 except (DataError, AttributeError, ValueError):
                     continue
         return taken
+
+
+def _refuse_folder_of_others(folder: Path, *users: int) -> None:
+    """Raise OwnershipError unless a folder belongs to one of the users: its owner can replace what is in it.
+
+    A kubeconfig that somebody else has put there would name programs that are run, and servers that get credentials.
+    """
+    owner = folder.stat().st_uid
+    if owner not in users:
+        raise OwnershipError(
+            f"{folder} belongs to another user (number {owner}), who could replace its files: nothing was changed."
+            " Choose another rehearsal_data_dir"
+        )
 
 
 def remove_tree(folder: Path) -> None:

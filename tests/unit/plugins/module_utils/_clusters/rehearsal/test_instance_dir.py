@@ -53,6 +53,22 @@ def test_a_folder_with_files_of_others_is_refused(instance: InstancePaths) -> No
         instance.marker()
 
 
+def test_an_instance_of_another_user_is_refused(instance: InstancePaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance.create("r1", [])
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(OwnershipError, match=f"{instance.path} belongs to another user.*nothing was changed"):
+        instance.marker()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_no_instance_is_made_in_a_folder_whose_owner_could_replace_it(instance: InstancePaths) -> None:
+    instance.root.mkdir()
+    os.chown(instance.root, 65534, 65534)
+    with pytest.raises(OwnershipError, match="belongs to another user.*Choose another rehearsal_data_dir"):
+        instance.create("r1", [])
+    assert not any(instance.root.iterdir())
+
+
 @pytest.mark.parametrize(
     "text",
     [
