@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -30,6 +31,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_
 
 from .http1_replies import format_host_and_port
 
+#: Most seconds and bytes of what a proxy says before the tunnel is open.
+MOST_OPENING, MOST_PROXY_HEAD = 120.0, 1 << 16
 #: Schemes and their default ports. With both socks5 and socks5h the proxy resolves the name, as in kubectl.
 _PORTS = {"http": 80, "socks5": 1080, "socks5h": 1080}
 #: Reply codes of a SOCKS proxy (RFC 1928, 6).
@@ -74,16 +77,19 @@ def parse_proxy_url(url: str, source: str, what: str = "proxy-url") -> ProxyAddr
 
 def open_proxy_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
     """Let the proxy at the other end of ``plain`` connect to ``host``. Raises OSError."""
+    receive = partial(_receive_exact_bytes, plain, time.monotonic() + MOST_OPENING)
     try:
         if proxy.scheme == "http":
-            _open_http_connect_tunnel(plain, proxy, host, port)
+            _open_http_connect_tunnel(plain, receive, proxy, host, port)
         else:
-            _open_socks5_tunnel(plain, proxy, host, port)
+            _open_socks5_tunnel(plain, receive, proxy, host, port)
     except ConnectionResetError as error:  # as ssh -D does if it can't reach the target
         raise ConnectionResetError(f"the proxy closed the connection instead of connecting to {host}:{port}") from error
 
 
-def _open_http_connect_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
+def _open_http_connect_tunnel(
+    plain: socket.socket, receive: Callable[[int], bytes], proxy: ProxyAddress, host: str, port: int
+) -> None:
     target = format_host_and_port(host, port)
     shown = ""
     if proxy.user:
@@ -92,30 +98,34 @@ def _open_http_connect_tunnel(plain: socket.socket, proxy: ProxyAddress, host: s
     plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown}\r\n".encode("ascii"))
     answer = b""
     while b"\r\n\r\n" not in answer:
-        answer += _receive_exact_bytes(plain, 1)  # not a byte more than the reply: TLS follows
+        answer += receive(1)  # not a byte more than the reply: TLS follows
+        if len(answer) > MOST_PROXY_HEAD:
+            raise ConnectionRefusedError(f"the proxy answered with more than {MOST_PROXY_HEAD} bytes")
     if answer.split(b" ", 2)[1:2] != [b"200"]:
         raise ConnectionRefusedError(f"the proxy answered {answer.splitlines()[0].decode('latin-1')}")
 
 
-def _open_socks5_tunnel(plain: socket.socket, proxy: ProxyAddress, host: str, port: int) -> None:
+def _open_socks5_tunnel(
+    plain: socket.socket, receive: Callable[[int], bytes], proxy: ProxyAddress, host: str, port: int
+) -> None:
     plain.sendall(b"\x05\x02\x00\x02" if proxy.user else b"\x05\x01\x00")
-    version, method = _receive_exact_bytes(plain, 2)
+    version, method = receive(2)
     if version != 5:
         raise ConnectionRefusedError("the server is not a SOCKS 5 proxy")
     if method == 2 and proxy.user:
         user, password = proxy.user.encode(), proxy.password.encode()
         plain.sendall(b"\x01%c%b%c%b" % (len(user), user, len(password), password))  # RFC 1929
-        if _receive_exact_bytes(plain, 2)[1] != 0:
+        if receive(2)[1] != 0:
             raise ConnectionRefusedError("the proxy does not accept user name and password")
     elif method != 0:
         wants = "supports no known authentication method" if proxy.user else "requires a user name and a password"
         raise ConnectionRefusedError(f"the proxy {wants}")
     plain.sendall(b"\x05\x01\x00" + _encode_socks5_address(host) + port.to_bytes(2, "big"))
-    _version, refusal, _reserved, kind = _receive_exact_bytes(plain, 4)
+    _version, refusal, _reserved, kind = receive(4)
     if refusal:
         reason = _REFUSALS[refusal] if refusal < len(_REFUSALS) else f"code {refusal}"
         raise ConnectionRefusedError(f"the proxy can't reach {host}:{port}: {reason}")
-    _receive_exact_bytes(plain, (_receive_exact_bytes(plain, 1)[0] if kind == 3 else 4 if kind == 1 else 16) + 2)
+    receive((receive(1)[0] if kind == 3 else 4 if kind == 1 else 16) + 2)
 
 
 def _encode_socks5_address(host: str) -> bytes:
@@ -126,9 +136,11 @@ def _encode_socks5_address(host: str) -> bytes:
     return b"\x03%c%b" % (len(name), name)
 
 
-def _receive_exact_bytes(plain: socket.socket, size: int) -> bytes:
+def _receive_exact_bytes(plain: socket.socket, until: float, size: int) -> bytes:
     data = b""
     while len(data) < size:
+        if time.monotonic() > until:
+            raise ConnectionAbortedError(f"the proxy has opened no tunnel within {MOST_OPENING:g} s")
         more = plain.recv(size - len(data))
         if not more:
             raise ConnectionResetError

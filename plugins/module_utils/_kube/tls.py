@@ -75,6 +75,8 @@ def _temporary_file_with_content(content: bytes) -> Iterator[str]:
             yield stream.name
 
 
+#: Most seconds of a handshake: each of its bytes may come just before the timeout.
+MOST_HANDSHAKE = 120.0
 #: Bytes received from the kernel at once, and the maximum of one TLS record.
 BLOCK = 1 << 16
 _RECORD = 1 << 14
@@ -99,12 +101,15 @@ class TlsStream:
         self._ahead = 0.0  # of the wall clock, seconds
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=server_name) if context is not None else None
+        until = time.monotonic() + MOST_HANDSHAKE
         while self._tls is not None:
             try:
                 self._tls.do_handshake()
                 break
             except ssl.SSLWantReadError:
                 self._flush()
+                if time.monotonic() > until:
+                    raise ConnectionAbortedError(f"no TLS handshake within {MOST_HANDSHAKE:g} s") from None
                 data = plain.recv(_RECORD)
                 if not data:
                     raise ConnectionResetError("the server closed the connection") from None

@@ -99,7 +99,9 @@ def events_of_watch_connection(watch: WatchConnection) -> Iterator[dict[str, Any
 def error_from_watch_event(event: dict[str, Any]) -> ApiError:
     """Return the error of an ERROR event."""
     status = event["object"] if isinstance(event.get("object"), dict) else {}
-    return ApiError(f"watch: {status.get('message')}", int(status.get("code") or 0), str(status.get("reason") or ""))
+    code = status.get("code")
+    number = code if isinstance(code, int) else 0
+    return ApiError(f"watch: {status.get('message')}", number, str(status.get("reason") or ""))
 
 
 #: Seconds until a broken watch is reopened.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import tls
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     ApiServerConnection,
     Broken,
@@ -112,3 +115,11 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced(
         assert connection.exchange(request).body == b"x"
         assert len(server._held) == 2
         connection.close()
+
+
+def test_a_handshake_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "MOST_HANDSHAKE", -1.0)
+    near, far = socket.socketpair()
+    near.settimeout(10)
+    with near, far, pytest.raises(ConnectionAbortedError, match="no TLS handshake within"):
+        tls.TlsStream(near, ssl.create_default_context(), "api.lab", 10)

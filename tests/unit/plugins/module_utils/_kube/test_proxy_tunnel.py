@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import api_server_access
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import (
     ProxyAddress,
     open_proxy_tunnel,
@@ -115,3 +116,16 @@ def test_a_proxy_url_is_read(url: str, proxy: ProxyAddress | None) -> None:
 def test_an_unknown_scheme_is_told_without_the_password() -> None:
     with pytest.raises(InputError, match="^here: proxy-url has scheme 'https'; supported: http, socks5$"):
         parse_proxy_url("https://me:secret@p.lab", "here")
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "words"),
+    [("MOST_OPENING", -1.0, "no tunnel within"), ("MOST_PROXY_HEAD", 20, "more than 20 bytes")],
+)
+def test_a_proxy_that_talks_without_an_end_is_left(
+    limit: str, value: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_server_access, limit, value)
+    asked = b"CONNECT api.lab:6443 HTTP/1.1\r\nHost: api.lab:6443\r\n\r\n"
+    with pytest.raises(OSError, match=words):
+        talk(ProxyAddress("http", "p", 3128), [(asked, b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100)])
