@@ -27,6 +27,10 @@ from .watch_multiplexer import Item, WatchMultiplexer
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Pause after an error that the server sent in a watch, seconds.
 _PAUSE_AFTER_ERROR = 0.5
+#: A watch that ends sooner and without an event is a short one; after several in a row there are pauses, seconds.
+_SHORT_LIFE = 1.0
+#: Types of events other than errors.
+_TYPES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 #: Minimum duration of a broken watch, resumed without loss, that is recorded as a gap, seconds.
 _SHORTEST_GAP = 1.0
 
@@ -76,6 +80,7 @@ class KindFollower(SignalBlockingThread):
         self._last_version = ""  # of the last line of the watch
         self._broken_since: float | None = None
         self._established = patient
+        self._short_watches = 0  # in a row
 
     def run(self) -> None:
         """List and watch until close()."""
@@ -125,6 +130,9 @@ class KindFollower(SignalBlockingThread):
                 )
             except ApiError as error:
                 if error.status == 410:
+                    if pause > _FIRST_PAUSE:  # again: the server refuses what it has just listed
+                        self._over.wait(pause)
+                    pause = min(pause * 2, _LONGEST_PAUSE)
                     self._relist(error)
                     continue
                 pause = self._rest(pause, error)
@@ -143,7 +151,7 @@ class KindFollower(SignalBlockingThread):
             self._read.clear()
             self._out.attach(self, watch.stream)
             self._read.wait()
-            self._ended()
+            self._ended(now)
             return
 
     def hear(self, at: float, line: bytes, items: list[Item]) -> None:
@@ -154,6 +162,8 @@ class KindFollower(SignalBlockingThread):
             event = self._decode(line)
             version = "" if event["type"] == "ERROR" else event["object"]["metadata"]["resourceVersion"]
             error = error_from_watch_event(parse_json(line)) if event["type"] == "ERROR" else None
+            if error is None and not (event["type"] in _TYPES and isinstance(version, str)):
+                raise TypeError
         except (LookupError, TypeError, ValueError):
             error = ApiError(f"watch {self.kind.kind}: {self._client.access.server} sent a line that is no event")
         if error is not None:
@@ -179,12 +189,16 @@ class KindFollower(SignalBlockingThread):
         if watch is not None:
             watch.close()
 
-    def _ended(self) -> None:
+    def _ended(self, established: float) -> None:
+        is_short = not self._last_version and time.monotonic() - established < _SHORT_LIFE
+        self._short_watches = self._short_watches + 1 if is_short else 0
         if self._last_version:
             self._version, self._last_version = self._last_version, ""
         error, self._error = self._error, None
         if error is not None:
             self._answer_error(error)
+        if self._short_watches > 1:  # watches that end at once would use a whole processor, here and on the server
+            self._over.wait(min(_FIRST_PAUSE * 2**self._short_watches, _LONGEST_PAUSE))
 
     def _answer_error(self, error: ApiError) -> None:
         """Handle an error with which the server ended the watch."""

@@ -101,7 +101,7 @@ class _KnownObject:
         tail = f",{files.encode(more)[1:-1]}" if more else ""
         return (
             f'{{"type":"event","received":{received:.6f},"how":"{how}","event":"{event}",{self.said.decode()},'
-            f'"resource_version":"{version}","values":{_row_values_json(tuple(values.items()))}{tail}}}'
+            f'"resource_version":{files.encode(version)},"values":{_row_values_json(tuple(values.items()))}{tail}}}'
         )
 
 

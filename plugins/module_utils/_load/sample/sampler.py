@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -193,11 +194,11 @@ class Sampler:
             reply = self._client.raw("GET", "/version")
         except AccessError:
             return  # the watches report it
-        date = reply.header("Date")
-        if date:
+        stated = _parse_http_date(reply.header("Date"))
+        if stated is not None:
             moments = {"sent": reply.sent, "answered": reply.answered}
             row = {name: round(self.clock.from_monotonic(at), 6) for name, at in moments.items()}
-            self._write({"type": "server_time", **row, "stated": f"{parsedate_to_datetime(date):%Y-%m-%dT%H:%M:%SZ}"})
+            self._write({"type": "server_time", **row, "stated": f"{stated:%Y-%m-%dT%H:%M:%SZ}"})
 
     def watching(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait until every watch is established: from then on, every change is seen. Raises WaitTimeout."""
@@ -361,6 +362,14 @@ class Sampler:
             return self.process_events(timeout)
         except SeatrialError:
             return True  # an error after close(); the first error was reported
+
+
+def _parse_http_date(text: str | None) -> datetime | None:
+    """Return the time of a header Date, in UTC whatever its zone is; None if it is none."""
+    try:
+        return parsedate_to_datetime(text or "").astimezone(timezone.utc)
+    except (IndexError, OverflowError, TypeError, ValueError):
+        return None
 
 
 def _error_naming_object(kind: str, resource: Any, error: Exception) -> DataError:

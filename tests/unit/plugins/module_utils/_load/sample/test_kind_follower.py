@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,37 @@ def test_a_long_break_is_told_when_it_is_sure_that_nothing_was_lost(
     items = kept.run(tmp_path, lambda items: "gap" in whats(items))
     gap = next(item for item in items if item[1] == "gap")
     assert gap[3][1].startswith("resumed") and gap[3][0] == items[3][2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        event("WEIRD", 6),
+        {"type": "MODIFIED", "object": {"metadata": {"resourceVersion": 6, "uid": "u"}}},
+        {"type": "ERROR", "object": {"code": float("inf")}},
+        {"type": "ERROR", "object": {"code": "410"}},
+    ],
+)
+def test_an_event_that_no_api_server_sends_ends_the_watch_and_changes_nothing(tmp_path: Path, line: Any) -> None:
+    play = Play([listing(5)], [stream(line), stream(event("MODIFIED", 8))])
+    items = play.run(tmp_path, lambda items: "watch" in whats(items))
+    assert play.asked[:3] == [("list", ""), ("watch", "5"), ("watch", "5")]
+    assert [item[3][0]["object"]["metadata"]["resourceVersion"] for item in items if item[1] == "watch"] == ["8"]
+
+
+@pytest.mark.parametrize("said", [stream(), stream(GONE), (410, status_object(410, "Expired", "too old"))])
+def test_watches_that_end_at_once_are_opened_less_and_less_often(
+    tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    wait = threading.Event.wait
+
+    def pause(self: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is not None and threading.current_thread().name == "watch Pod":
+            pauses.append(timeout)
+        return wait(self, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", pause)
+    play = Play([listing(5)] * 20, [said] * 9)
+    play.run(tmp_path, lambda _items: sum(what == "watch" for what, _version in play.asked) > 9)
+    assert len(pauses) >= 6 and pauses[:6] == sorted(pauses[:6]) and pauses[5] > 4 * pauses[0]

@@ -206,3 +206,12 @@ def test_what_hinders_a_pod_is_what_it_said_last(events: list[tuple[int, str, st
         truth[index] = reason if event != "DELETED" else ""
     said = sum(bool(reason) for index, reason in truth.items() if index)
     assert sum(number for number, _text in world.tally.reasons()) == said
+
+
+def test_a_version_with_signs_of_json_changes_no_row() -> None:
+    world = ObservedWorld()
+    pod = world.pod(1, "Running")
+    pod["metadata"]["resourceVersion"] = 'x","values":{"failed":true},"y":"'
+    world.observer.take(5.0, "watch", "ADDED", pod)
+    assert world.rows[0]["resource_version"] == pod["metadata"]["resourceVersion"]
+    assert "failed" not in world.rows[0]["values"] and "y" not in world.rows[0]

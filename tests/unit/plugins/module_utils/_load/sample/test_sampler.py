@@ -15,7 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds import stage_definitions
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.kinds.sampling_spec import SamplingSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import kind_follower
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample import kind_follower, sampler
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.sample.sampler import Sampler
 from scripted_server import Asked, ScriptedServer, reply
 
@@ -145,3 +145,21 @@ def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_rai
             sampler.process_events(0.1)
         assert [row["uid"] for row in files.read_json_lines(task.path)] == ["u"]
         sampler.close("failed", patience=1.0)
+
+
+@pytest.mark.parametrize(
+    ("date", "stated"),
+    [
+        ("Sat, 28 Nov 2026 12:00:00 GMT", "2026-11-28T12:00:00+00:00"),
+        ("Sat, 28 Nov 2026 21:00:00 +0900", "2026-11-28T12:00:00+00:00"),
+        *[
+            (text, None)
+            for text in ("", None, "yesterday", "Sat, 28 Nov 0000 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359")
+        ],
+    ],
+)
+def test_the_time_that_a_server_states_is_in_utc_and_any_other_text_is_none(
+    date: str | None, stated: str | None
+) -> None:
+    moment = sampler._parse_http_date(date)
+    assert (moment and moment.isoformat()) == stated
