@@ -271,11 +271,18 @@ def parse_whole_number(text: object, digits: int = 9) -> int | None:
 
 
 def parse_kube_quantity(text: object) -> float:
-    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30, ``1e3`` 1000), NaN for other text.
+    """Return a quantity as a number (``500m`` is 0.5, ``1Gi`` 2**30, ``1e3`` 1000), NaN for other text and ``1e999``.
 
     The server normalizes 1024Gi to 1Ti, so quantities must be compared as numbers.
     """
     match = _KUBE_QUANTITY.fullmatch(str(text))
     if not match:
         return float("nan")
-    return float(match["number"] + (match["exponent"] or "")) * _KUBE_FACTORS[match["suffix"] or ""]
+    amount = float(match["number"] + (match["exponent"] or "")) * _KUBE_FACTORS[match["suffix"] or ""]
+    return amount if isfinite(amount) else float("nan")
+
+
+def parse_kube_count(text: object) -> int:
+    """Return a quantity as a whole number, 0 for one that counts nothing: negative, or no number."""
+    amount = parse_kube_quantity(text)
+    return int(amount) if amount > 0 else 0

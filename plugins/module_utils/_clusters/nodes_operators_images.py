@@ -17,13 +17,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_count
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path, get_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
-    node_allocatable_amount,
-)
 
 from . import cluster_properties
 from .cluster_properties import OperatorVersions, operator_versions
@@ -118,14 +115,14 @@ def cumulative_gpu_use_by_node(
                 field_at_path(container, "resources.limits", {})
                 for container in field_at_path(pod, "spec.containers", [])
             )
-            held = int(sum(parse_kube_quantity(limit.get(resource, "0")) for limit in limits))
+            held = sum(parse_kube_count(limit.get(resource, "0")) for limit in limits)
             if node is None or not held:
                 continue
             row = gpus_by_node.setdefault(
                 str(node["metadata"]["name"]),
                 {
                     "product": get_label(node, product) or resource,
-                    "allocatable": int(node_allocatable_amount(node, resource)),
+                    "allocatable": parse_kube_count(field_at_path(node, "status.allocatable", {}).get(resource, "0")),
                     "held": 0,
                     "pods": 0,
                 },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from math import isfinite
+from math import isfinite, isinf
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -160,3 +160,11 @@ def test_times_of_any_zone_are_compared_in_utc(text, utc, monkeypatch):
 )
 def test_a_whole_number_of_others_has_only_ascii_digits_and_not_many(text: object, number: int | None) -> None:
     assert formats.parse_whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("8", 8), ("8k", 8000), ("1e999", 0), ("-8", 0), ("nothing", 0), (None, 0), ("500m", 0)]
+)
+def test_a_count_of_a_server_is_a_whole_number_that_is_not_negative(text: object, count: int) -> None:
+    assert formats.parse_kube_count(text) == count
+    assert not isinf(formats.parse_kube_quantity(text))
