@@ -88,6 +88,9 @@ class TarHeaderReader:
 PART = 64 * 2**20
 #: Limit of the unpacked size of a file, in bytes, and of the levels of packed files in packed files.
 MOST_UNPACKED, MOST_LEVELS = 8 * 2**30, 6
+#: Size up to which any file may be unpacked, in bytes; beyond it, only up to MOST_RATIO times its size. Texts are
+#: packed to a fiftieth or so, and to search a GiB takes minutes.
+ANY_UNPACKED, MOST_RATIO = 2**30, 100
 
 #: First bytes of compressed data -> what opens it.
 _COMPRESSED: dict[bytes, Callable[..., Any]] = {
@@ -158,6 +161,7 @@ class _PackedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._size = 0
+        self._most = min(MOST_UNPACKED, max(ANY_UNPACKED, MOST_RATIO * path.stat().st_size))
 
     def members(self, stream: IO[bytes], name: str, is_zip: bool, levels: int = MOST_LEVELS) -> Iterator[Content]:
         """Yield what is packed in a file. name: of the file in the packed one, empty for that one itself."""
@@ -216,8 +220,8 @@ class _PackedFile:
 
     def _count(self, size: int) -> None:
         self._size += size
-        if self._size > MOST_UNPACKED:
-            raise DataError(f"{self.path}: it unpacks to more than {MOST_UNPACKED / 2**30:.0f} GiB, too much to search")
+        if self._size > self._most:
+            raise DataError(f"{self.path}: it unpacks to more than {self._most / 2**30:.3g} GiB, too much to search")
 
 
 def _check_name(path: Path, first: bytes) -> None:

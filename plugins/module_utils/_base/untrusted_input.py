@@ -276,8 +276,14 @@ def _described(answer: Any) -> str:
 
 #: Control characters, those that reverse the order of a text, and line separators; not newline and tab.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+#: Signs that nobody sees, in which a text may be hidden.
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200d\u2060-\u2065\u3164\uffa0\U000e0000-\U000e0fff]"
+)
 #: An ampersand too: GitHub takes ``&#64;name`` for a mention.
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&])")
+_MARKDOWN = re.compile(r"([\\`*_~\[\]<>|#&])")
+#: GitHub makes GH-1 a link to an issue. Addresses stay links: our own are written the same way.
+_ISSUE = re.compile(r"(?<![A-Za-z0-9])([Gg][Hh])(?=-[0-9])")
 #: How a formula of a spreadsheet begins, and a number, which may begin with a sign.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?")
@@ -294,10 +300,10 @@ def _visible_character(match: re.Match[str]) -> str:
 
 
 def escape_markdown_line(text: object, longest: int = 300) -> str:
-    """Return a text on one line in which nothing is Markdown, HTML, a mention or a control character."""
-    flat = " ".join(escape_control_characters(str(text)).split())
+    """Return a text on one line in which nothing is Markdown, HTML, a mention, an issue or hidden, nor controls."""
+    flat = " ".join(_INVISIBLE.sub("\ufffd", escape_control_characters(str(text))).split())
     cut = flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
-    return _MARKDOWN.sub(r"\\\1", cut).replace("@", "@\u200b")
+    return _ISSUE.sub("\\1\u200b", _MARKDOWN.sub(r"\\\1", cut)).replace("@", "@\u200b")
 
 
 def escape_csv_cell(value: Any) -> Any:

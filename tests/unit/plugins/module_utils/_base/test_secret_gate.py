@@ -472,6 +472,18 @@ def test_a_packed_file_is_searched_up_to_a_limit(tmp_path, monkeypatch, opener):
         scanner.search(tmp_path, [path])
 
 
+def test_a_small_file_that_unpacks_to_a_multiple_of_its_size_is_searched_up_to_a_smaller_limit(tmp_path, monkeypatch):
+    path = tmp_path / "samples.gz"
+    path.write_bytes(gzip.compress(b"0" * 500_000))
+    scanner = secret_gate.SecretScanner({})
+    assert path.stat().st_size < 1000 and scanner.search(tmp_path, [path]) == []
+    monkeypatch.setattr(untrusted_archives, "ANY_UNPACKED", 200_000)
+    with pytest.raises(DataError, match="too much to search"):
+        scanner.search(tmp_path, [path])
+    path.write_bytes(gzip.compress(b"0" * 500_000, 0))  # as large as its content
+    assert scanner.search(tmp_path, [path]) == []
+
+
 #: How a writer escapes any character.
 ESCAPES = {
     "json": lambda code: f"\\u{code:04x}",

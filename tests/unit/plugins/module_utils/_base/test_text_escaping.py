@@ -60,3 +60,14 @@ def test_no_cell_of_a_row_begins_as_a_formula(values):
         assert not cell.startswith(("=", "@", "\t", "\r"))
         if cell.startswith(("+", "-")):
             float(cell)
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u00ad", "\u2062", "\u3164", "\U000e0041"])
+def test_nothing_is_hidden_in_a_line_of_markdown(hidden):
+    assert escape_markdown_line(f"a{hidden}b") == "a\ufffdb"
+
+
+def test_a_line_of_markdown_strikes_nothing_through_and_names_no_issue():
+    assert escape_markdown_line("~~gone~~ (GH-1) gh-22 high-5 GH-x") == (
+        "\\~\\~gone\\~\\~ (GH\u200b-1) gh\u200b-22 high-5 GH-x"
+    )
