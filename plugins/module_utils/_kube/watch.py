@@ -104,7 +104,7 @@ def error_from_watch_event(event: dict[str, Any]) -> ApiError:
     return ApiError(f"watch: {status.get('message')}", number, str(status.get("reason") or ""))
 
 
-#: Seconds until a broken watch is reopened.
+#: Seconds until a watch is reopened that ended or broke sooner.
 _PAUSE = 1.0
 
 
@@ -186,6 +186,7 @@ class WatchCache:
     def _keep(self, watched: _WatchedKind) -> None:
         stale = False
         while not self._closed.is_set():
+            began = time.monotonic()
             try:
                 if stale:
                     self._list(watched)
@@ -201,11 +202,11 @@ class WatchCache:
                     watched.watch.close()
                 for event in events_of_watch_connection(watched.watch):
                     self._take(watched, event)
-            except (SeatrialError, OSError, ValueError) as error:
+            except (SeatrialError, OSError, LookupError, TypeError, ValueError):
                 # 410: the resourceVersion was compacted. Anything else: the connection or the server failed.
                 stale = True
-                if not self._closed.is_set() and not (isinstance(error, ApiError) and error.status == 410):
-                    time.sleep(_PAUSE)
+            if not self._closed.is_set() and time.monotonic() - began < _PAUSE:
+                time.sleep(_PAUSE)
 
     def _take(self, watched: _WatchedKind, event: dict[str, Any]) -> None:
         item = event["object"]
