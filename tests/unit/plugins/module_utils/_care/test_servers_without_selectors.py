@@ -49,8 +49,10 @@ class Server:
         return 200, {"metadata": {}, "items": [*self.widgets.values()] if self.shown(self.lists) else []}
 
     def cleanup(self, folder: Path, timeout: float = 60) -> dict[str, int]:
-        kubeconfig = self.scripted.kubeconfig(folder / "kubeconfig")
-        with self.scripted, Client.from_kubeconfig(kubeconfig, timeout=5) as client:
+        with (
+            self.scripted as scripted,
+            Client.from_kubeconfig(scripted.kubeconfig(folder / "kubeconfig"), timeout=5) as client,
+        ):
             return RunCleanup(client, RUN).clean(timeout).deleted
 
 

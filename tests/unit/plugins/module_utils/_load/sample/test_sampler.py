@@ -154,7 +154,7 @@ def test_what_came_beside_the_end_of_a_watch_is_recorded_before_the_error_is_rai
         ("Sat, 28 Nov 2026 21:00:00 +0900", "2026-11-28T12:00:00+00:00"),
         *[
             (text, None)
-            for text in ("", None, "yesterday", "Sat, 28 Nov 0000 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359")
+            for text in ("", None, "yesterday", "Sat, 99 Nov 2026 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359")
         ],
     ],
 )
