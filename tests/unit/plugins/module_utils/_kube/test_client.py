@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -185,9 +186,10 @@ def test_a_list_of_another_shape_is_an_error_and_never_an_empty_one(tmp_path: Pa
 
 def test_a_list_whose_pages_do_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MOST_PAGES", 7)
+    numbers = itertools.count()
     page = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
     with (
-        ScriptedServer(lambda asked: (200, page) if len(server.asked) < 20 else RESET) as server,
+        ScriptedServer(lambda asked: (200, page) if next(numbers) < 20 else RESET) as server,
         client_of(server, tmp_path) as client,
         pytest.raises(ApiError, match="the list has more than 7 pages"),
     ):
