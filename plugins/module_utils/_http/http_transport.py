@@ -35,6 +35,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 MOST_REDIRECTS = 5
 #: Bytes that are kept of an error's answer, and characters of it in a message.
 ERROR_BYTES, QUOTED = 1 << 16, 300
+#: What http.client refuses in an address and in a header, with a message that quotes the whole of it.
+_NOT_IN_URL, _NOT_IN_HEADER = re.compile(r"[\x00-\x20\x7f]"), re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,13 @@ def read_limited_reply(answer: HTTPResponse, most: int) -> HttpReply:
 
 
 def _to_urllib_request(request: HttpRequest) -> urllib.request.Request:
+    """Return the request. Raises NoAnswer for what can't be sent, without the value: it may be a secret."""
+    if _NOT_IN_URL.search(request.url.strip()):
+        raise NoAnswer("the address has a blank or a control character", sent=False, permanent=True)
+    for name, value in request.headers.items():
+        if _NOT_IN_HEADER.search(value):
+            why = f"the value of header {name} has a line break or another character that no header can have"
+            raise NoAnswer(why, sent=False, permanent=True)
     return urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)
 
 

@@ -24,6 +24,7 @@ from .settings_catalogue import Catalogue
 
 #: Setting that names the folder of secrets.
 DIRECTORY = "secrets_dir"
+_LINE_BREAKS = "\r\n"
 
 
 def secret_environment_variable(name: str) -> str:
@@ -34,17 +35,20 @@ def secret_environment_variable(name: str) -> str:
 def read_secret_if_given(
     name: str, variables: Mapping[str, Any], environ: Mapping[str, str], render: Callable[[Any], Any]
 ) -> str | None:
-    """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read."""
+    """Return the value of a secret, None if it is not given. Raises InputError if its file can't be read.
+
+    It has no line breaks at its ends: a text that was typed for ``ansible-vault encrypt_string`` has one.
+    """
     value = variables.get(name)
     if value not in (None, ""):
-        return str(render(value))
+        return str(render(value)).strip(_LINE_BREAKS)
     path = variables.get(f"{name}_file")
     if path not in (None, ""):
         return _read_secret_file(f"{name}_file", Path(str(render(path))).expanduser())
     folder = _secrets_folder(variables, render)
     if folder is not None and (folder / name).exists():
         return _read_secret_file(DIRECTORY, folder / name)
-    return environ.get(secret_environment_variable(name)) or None
+    return environ.get(secret_environment_variable(name), "").strip(_LINE_BREAKS) or None
 
 
 def _secrets_folder(variables: Mapping[str, Any], render: Callable[[Any], Any]) -> Path | None:

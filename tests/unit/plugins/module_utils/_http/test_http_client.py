@@ -195,6 +195,17 @@ def test_a_path_that_would_name_another_server_is_refused() -> None:
         assert server.asked == []
 
 
+@pytest.mark.parametrize("sign", ["\n", "\r", "\x00", "\u2026"])
+def test_a_secret_that_no_request_can_have_is_not_quoted(sign: str) -> None:
+    with ScriptedServer(lambda _asked: (200, b"")) as server:
+        secret = f"planted{sign}secret"
+        for authorization, path in ((f"Bearer {secret}", "/x"), ("", f"/{secret}")):
+            with pytest.raises(NoAnswer) as caught:
+                HttpClient("test", address(server), authorization).send("GET", path, what="test")
+            assert "planted" not in str(caught.value)
+        assert server.asked == []
+
+
 # Limits
 
 

@@ -26,6 +26,12 @@ def test_variable_wins_over_file_and_file_over_environment(tmp_path: Path) -> No
     assert read({}) is None
 
 
+def test_a_secret_has_no_line_breaks_at_its_ends() -> None:
+    assert read({"x_token": "from vault\n"}) == "from vault"
+    assert read({}, {"SEATRIAL_X_TOKEN": "from environment\r\n"}) == "from environment"
+    assert read({}, {"SEATRIAL_X_TOKEN": "\n"}) is None
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="x_token_file: can't read .*nowhere"):
         read({"x_token_file": str(tmp_path / "nowhere")})
