@@ -60,10 +60,16 @@ def mark_unsafe(value: Any, trusted: Any) -> Any:
 
 
 def load_yaml_with_unsafe(path: Path) -> dict[str, Any]:
-    """Read a file that dump_yaml_with_unsafe() wrote, with UnsafeText for ``!unsafe``. Raises DataError."""
+    """Read a file that dump_yaml_with_unsafe() wrote, with UnsafeText for ``!unsafe``. Raises DataError.
+
+    JSON is refused: Ansible, which loads some of these files too, decrypts ``{"__ansible_vault": …}`` in it. A
+    stranger's file could have texts of a vault that is published.
+    """
     document = files.read_yaml(path, UnsafeText)
     if not isinstance(document, dict):
         raise DataError(f"{path}: a dictionary is expected, not {type(document).__name__}")
+    if document and path.read_bytes().lstrip().startswith(b"{"):
+        raise DataError(f"{path}: it is JSON, and a run writes YAML")
     return document
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible.template import trust_as_template
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record, settings_from_run_directory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 from settings_sessions import PRESETS, ended, lines, load, opened, session
@@ -207,3 +207,13 @@ def test_a_report_beside_another_session_refuses_the_settings_of_a_stranger(
     with pytest.raises(InputError, match=words):
         one.begin()
     assert not (tmp_path / "proof").exists()
+
+
+@pytest.mark.parametrize("before", ["", "\n "])
+def test_a_file_in_which_ansible_would_decrypt_texts_of_a_vault_is_refused(tmp_path: Path, before: str) -> None:
+    directory = opened(tmp_path)
+    path = directory / "settings.yml"
+    values = {**load(path), "fine_tuning_name": {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n3031"}}
+    path.write_text(before + json.dumps(values))
+    with pytest.raises(DataError, match="settings.yml: it is JSON"):
+        settings_from_run_directory.refuse_foreign_values(path, values, {}, None)
