@@ -9,12 +9,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci import ci_request
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import show_line
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 
@@ -49,5 +49,5 @@ class ActionModule(SeatrialAction):
         except (InputError, AccessError) as error:
             raise write_outcome_file(InputError(f"{error}\nNothing was created or changed.")) from error
         for line in [*request["notes"], *request["answer"].splitlines()]:
-            Display().display(line)
+            show_line(line)
         return request if request["run"] else write_outcome_file(request)

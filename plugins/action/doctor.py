@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import InPlaceAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import show_line
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     cluster_requirements,
     settings_from_ansible,
@@ -38,7 +38,7 @@ class ActionModule(InPlaceAction):
         if not result.get("failed") and not args.get("run_dir"):
             where = f" of {absolute_path(args['kubeconfig'])}" if args.get("kubeconfig") else ""
             for line in (f"What {args['project']} needs{where}:", *result["lines"]):
-                Display().display(line)
+                show_line(line)
         return result
 
     def prepare(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

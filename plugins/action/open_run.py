@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
-from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import action_base
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, terminal_output
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.run_directory import write_outcome_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role, settings_layers
@@ -48,8 +47,8 @@ class ActionModule(SeatrialAction):
             if arguments["step_dir"]:
                 return role_call_record.check_recorded_call(Path(arguments["step_dir"]), known)
             also = project_role.additional_entry_points(known.role, arguments["also"])
-            of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS, Display().display)
-            session = SettingsSession(*of_play, arguments["predicts"], arguments["skip"])
+            of_play = (known, arguments["phases"], loader, templar, sys.argv, context.CLIARGS)
+            session = SettingsSession(*of_play, terminal_output.show_line, arguments["predicts"], arguments["skip"])
             if not arguments["cluster"]:
                 remote_tmp = action_base.replacement_remote_tmp(self, extra)  # before anything is created
                 return write_outcome_file({"remote_tmp": remote_tmp, **session.begin(), "also": also})

@@ -14,7 +14,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties, clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import foreign_kubeconfigs
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import foreign_kubeconfigs, terminal_output
 
 
 class ActionModule(SeatrialAction):
@@ -46,13 +46,13 @@ class ActionModule(SeatrialAction):
             access = foreign_kubeconfigs.create_trusted_access_lookup(run_dir, *of_session)
             clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
         if arguments["identify"]:
-            display, check_mode = Display().display, bool(self._task.check_mode)
+            display, check_mode = terminal_output.show_line, bool(self._task.check_mode)
             clusters, changed = clusters_of_run.record_cluster_identities(arguments, display, check_mode)
         distinct = clusters_of_run.distinct_clusters_with_hosts(clusters)
         identified = [entry for entry in distinct if entry["record"].get("version")]
         lines = [cluster_properties.format_cluster_record(entry["record"], entry["hosts"]) for entry in identified]
         for text in [*(lines if arguments["show"] else []), *arguments["say"]]:
-            Display().display(text)
+            terminal_output.show_line(text)
         if changed:
             states = (f"{' and '.join(entry['hosts'])}: {entry['record']['state']}" for entry in distinct)
             StepDirectory(arguments["step_dir"]).log("; ".join([*states, *lines]))

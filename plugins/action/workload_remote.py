@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import host_or_pod_load
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote.host_or_pod_load import LoadOnHost
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import ansible_errors
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.module_actions import ProgressAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import show_line
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import read_workload_files, workload_kinds
 
 
@@ -41,7 +41,7 @@ class ActionModule(ProgressAction):
             who=host,
             run=str(arguments["run_id"]),
             patience=float(arguments.get("elsewhere_reconnect", 600)),
-            say=lambda text: Display().display(f"{host}: {text}", stderr=True),
+            say=lambda text: show_line(f"{host}: {text}", stderr=True),
             lost=lambda error: isinstance(error, AnsibleConnectionFailure),
             again=self._reset,
         )

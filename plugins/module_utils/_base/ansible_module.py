@@ -126,5 +126,5 @@ def run_module_work(module: AnsibleModule, work: Callable[[StepDirectory], dict[
             step.log(f"failed: {traceback.format_exc()}")
         module.fail_json(msg=escape_control_characters(_unexpected_error(error)), error=type(error).__name__)
     for warning in result.get("warnings", ()):  # ansible-core 2.23 accepts them in no other way
-        module.warn(warning)
+        module.warn(escape_control_characters(warning))
     module.exit_json(**{key: value for key, value in result.items() if key != "warnings"})

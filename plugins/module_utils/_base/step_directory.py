@@ -95,7 +95,7 @@ def log_summary_and_warnings(
     step.log(result["summary"])
     for warning in result.pop("warnings"):
         step.log(f"warning: {warning}")
-        warn(warning)
+        warn(escape_control_characters(warning))
     return result
 
 

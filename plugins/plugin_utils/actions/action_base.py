@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
     shorten_error_message,
 )
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import show_line
 
 
 class BadInput(AnsibleActionFail):
@@ -94,7 +95,7 @@ def replacement_remote_tmp(action: ActionBase, extra: Mapping[str, Any]) -> str 
     if why and "ansible_remote_tmp" in extra:
         raise InputError(f"-e ansible_remote_tmp={asked}: no folder can be created there: {why}")
     if why:
-        Display().display(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
+        show_line(f"No folder can be created in {asked} ({why}): modules use {constants.DEFAULT_LOCAL_TMP}")
     return str(constants.DEFAULT_LOCAL_TMP) if why else None
 
 

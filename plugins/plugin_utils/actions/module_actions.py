@@ -27,10 +27,9 @@ from typing import Any, ClassVar
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.compat import ansible_core
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail, show_line
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import convert_setting_values
 
 from . import action_base, module_process
@@ -143,7 +142,7 @@ class ProgressAction(InPlaceAction):
         """Run the module, show its progress, and return its result."""
         with (
             _progress_file(arguments, self._connection.transport) as path,
-            show_appended_lines(path, lambda line: Display().display(line, stderr=True)),
+            show_appended_lines(path, lambda line: show_line(line, stderr=True)),
         ):
             return super().execute({**arguments, "progress_file": path}, task_vars)
 

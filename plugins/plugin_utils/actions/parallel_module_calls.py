@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.utils.display import Display
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ENDING
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.terminal_output import ProgressTail, show_line
 
 from .action_base import ansible_errors
 from .module_actions import InPlaceAction, terminate_process_group
@@ -247,11 +246,11 @@ class SideBySideAction(InPlaceAction):
                 if os.getppid() != parent:
                     terminate_process_group()  # ansible-playbook was killed
                 for line in (line for tail in tails for line in tail.lines()):
-                    Display().display(line, stderr=True)
+                    show_line(line, stderr=True)
 
             def say(text: str) -> None:
                 step.log(text)
-                Display().display(text, stderr=True)
+                show_line(text, stderr=True)
 
             def call(member: ParallelCall) -> dict[str, Any]:
                 return self._call(member, files.get(member.name), task_vars)

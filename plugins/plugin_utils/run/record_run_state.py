@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.utils.display import Display
-
 from . import close_session, point_attempts, run_record
+from .terminal_output import show_line
 
 #: States of a point by those of the module.
 POINT_STATES = {"point_started": "running", "point_passed": "passed", "point_failed": "failed"}
@@ -67,7 +66,7 @@ def _record_point_state(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
         scales, record = point_attempts.record_attempt_begin(run_dir, point)
         values = ", ".join(f"{name}={value}" for name, value in record["settings"].items())
         if values:
-            Display().display(f"Point {point}: {values}")
+            show_line(f"Point {point}: {values}")
     else:
         scales, error, cause = False, arguments["error"], arguments["cause"]
         if status == "failed" and error is None:
@@ -84,7 +83,7 @@ def _next_point(run_dir: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
     keywords = point_attempts.ScheduleKeywords(arguments["repeat"], arguments["bisect"], arguments["kpis"])
     decision = point_attempts.next_attempt_module_result(run_dir, arguments["stop_on_error"], keywords)
     if decision["attempt"] > 1 or arguments["bisect"]:
-        Display().display(f"Point {decision['point']}: {decision['why']}" if decision["point"] else decision["why"])
+        show_line(f"Point {decision['point']}: {decision['why']}" if decision["point"] else decision["why"])
     return {"changed": True, **decision}
 
 
@@ -93,7 +92,7 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
     failures = list(arguments["failures"])
     result: dict[str, Any]
     if task_vars.get("run_beside"):  # the record belongs to the session that works on the run
-        Display().display(f"  report    {run_dir / 'report' / 'index.html'}, of the results so far")
+        show_line(f"  report    {run_dir / 'report' / 'index.html'}, of the results so far")
         result = {"changed": False, "failures": failures, "held": [], "split": {}}
         return {**result, "failed": True, "msg": "; ".join(failures)} if failures else result
     began = run_record.session_start_time(run_dir, os.getppid())  # ansible-playbook: an action runs in a worker of it
@@ -107,7 +106,7 @@ def _record_session_end(run_dir: Path, arguments: Mapping[str, Any], task_vars: 
     for line in close_session.summary_lines(
         record, run_dir, closed.verdict, closed.all_failures, back, closed.warnings
     ):
-        Display().display(line)
+        show_line(line)
     if closed.failed:
         result.update(failed=True, msg=close_session.final_message_of_failed_run(closed.failures, run_dir))
     return {**result, "closed": str(run_dir)}

@@ -87,6 +87,11 @@ def attach_log_to_display() -> RunLog:
     return run_log
 
 
+def show_line(text: str, **more: Any) -> None:
+    """Display a line, in which no character controls the terminal: it may quote a server or a run directory."""
+    Display().display(escape_control_characters(text), **more)
+
+
 class LogOnly:
     """A Display whose banners, results and errors go only to the log; warnings still reach the screen."""
 

@@ -8,7 +8,7 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, step_directory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 
 
@@ -37,8 +37,11 @@ class EndingModule:
 
 def test_warnings_of_a_result_are_given_one_by_one() -> None:
     module = EndingModule()
-    ansible_module.run_module_work(module, lambda step: {"changed": True, "warnings": ["the first", "the second"]})
-    assert (module.warned, module.result) == (["the first", "the second"], {"changed": True})
+    ansible_module.run_module_work(module, lambda step: {"changed": True, "warnings": ["the first", "the \x1b[2J"]})
+    assert (module.warned, module.result) == (["the first", "the \u241b[2J"], {"changed": True})
+    result = {"summary": "", "warnings": ["the \x1b]52;c;eA==\x07"]}
+    step_directory.log_summary_and_warnings(step_directory.StepDirectory(None), module.warn, result)
+    assert module.warned[2:] == ["the \u241b]52;c;eA==\u2407"]
 
 
 @pytest.mark.parametrize(
