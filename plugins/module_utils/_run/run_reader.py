@@ -322,7 +322,7 @@ def process_points_and_note_errors(
         try:
             with garbage_collection_disabled():
                 rows.append(action(point, warnings))
-        except (SeatrialError, OSError, KeyError, TypeError, ValueError) as error:
+        except (SeatrialError, OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             text = str(error) if isinstance(error, SeatrialError) else f"{type(error).__name__}: {error}"
             warnings.append(f"point {point.number}: no {written[0]}: {text}")
             for name in written:

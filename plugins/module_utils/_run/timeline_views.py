@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+
 from .timeline_table import TimelineTable
 
 #: Stage name -> arrays (rows,) of the earliest and the latest times; NaN where a workload did not reach it.
@@ -18,11 +20,15 @@ NODE = "node"
 #: The nodes of a workload: all real, all simulated, or some of each.
 REAL, SIMULATED, MIXED = "real", "simulated", "mixed"
 _BY_BITS = (None, REAL, SIMULATED, MIXED)
+#: Most clients of a load: what others wrote must not fill the memory.
+MOST_CLIENTS = 10_000
 
 
 def rows_by_client(table: TimelineTable) -> dict[int, list[int]]:
     """Return client -> numbers of its rows, also of clients without any; empty for a load by one client."""
     clients = int(table.header.get("clients") or 0)
+    if clients > MOST_CLIENTS:
+        raise DataError(f"the timeline is of {clients:,} clients, and {MOST_CLIENTS:,} are the most of a load")
     rows: dict[int, list[int]] = {client: [] for client in range(clients)}
     for row, index in enumerate(table.index if clients else ()):
         rows[index % clients].append(row)

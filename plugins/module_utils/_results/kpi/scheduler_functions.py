@@ -15,6 +15,7 @@ from math import inf, isfinite, isnan, nan
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 
 from ..timeline.pod_lifetimes import SUCCEEDED, PodLifetime, PodLifetimes, first_moment_all_run, midpoint_of_span
@@ -26,6 +27,10 @@ NONE = "none"
 UNKNOWN = "the plan does not state the requests of the workloads"
 NO_CAPACITY = "the capacity that the plan states has none of the requested resources"
 PARTS = ("held", "useful", "unfinished", "waiting", "lost")
+
+
+#: Most pods of all workloads of a point.
+MOST_PODS = 20_000_000
 
 
 class WorkloadGangs:
@@ -41,6 +46,8 @@ class WorkloadGangs:
         self.queue = [str(parameters.get("queue") or NONE) for parameters in of]
         self.priority = [str(parameters.get("priority") or NONE) for parameters in of]
         self.size = [int(parameters.get("pods") or 1) for parameters in of]
+        if (number := sum(self.size)) > MOST_PODS:
+            raise DataError(f"the plan has {number:,} pods of workloads, and {MOST_PODS:,} are the most of a point")
         self.request = [
             {name: parse_kube_quantity(text) for name, text in (parameters.get("requests") or {}).items()}
             for parameters in of

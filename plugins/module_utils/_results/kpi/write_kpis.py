@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, timeline_views
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
     Point,
@@ -78,6 +78,8 @@ REGISTERED = (
 )
 #: Functions of figures that are not of single workloads.
 UNDIVIDED = ("metric",)
+#: Most KPIs of one definition, such as one for each of many queues.
+MOST_OF_DEFINITION = 10_000
 #: Key of the header of a timeline whose rows are no workloads, and label of its figures.
 ROWS = "rows"
 #: Functions that count GPUs.
@@ -155,6 +157,8 @@ def _for_each_combinations(entry: Mapping[str, Any], data: PointData) -> Iterato
     }
     words = entry.get("for_each") or {}
     values = [list(word) if isinstance(word, list) else known[word]() for word in words.values()]
+    if (number := prod(map(len, values))) > MOST_OF_DEFINITION:
+        raise DataError(f"KPI '{entry['name']}' would be {number:,} KPIs, and {MOST_OF_DEFINITION:,} are the most")
     for combination in itertools.product(*values):
         yield dict(zip(words, (str(value) for value in combination), strict=True))
 

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import TimelineTable
 
 #: How a workload's stage is derived from those of its objects.
 OWN, FIRST, LAST, ALL = "own", "first", "last", "all"
+#: Most stages that the kinds of a point have: each has columns, figures and a panel of plots.
+MOST_STAGES = 500
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def stages_from_definitions(
     Without ``depends_on`` a stage of another object waits for the workload's own; with an empty list it waits only for
     sending. A final stage of the own object decides the outcome; that of a pod does not, unless pods are the workload.
     """
+    if (number := sum(len(body.get("stages") or []) for body in kinds.values())) > MOST_STAGES:
+        raise DataError(f"its kinds have {number:,} stages, and {MOST_STAGES} are the most of a timeline")
     owned, simulating = set(own), set(simulated_writers)
     stages: dict[str, TimelineStage] = {}
     free: set[str] = set()

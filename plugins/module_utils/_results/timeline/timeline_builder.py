@@ -8,12 +8,15 @@ One pass over the events, with dictionary look-ups only: the time grows linearly
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import (
     PointInputs,
@@ -49,6 +52,8 @@ RELEASED = "released"
 STOPPED = "stopped"
 #: Maximum number of workloads that a note names.
 _NAMED = 10
+#: Most workloads times stages of a timeline, each with two numbers; most lines of clients that were lost.
+MOST_CELLS, MOST_LOST = 200_000_000, 1000
 
 
 def add_gangs_outcomes_and_contradictions(reader: EventReader, intervals: IntervalAssignment) -> None:
@@ -232,6 +237,8 @@ def _request_lower_bound(table: TimelineTable, row: int, stages: Collection[str]
 def _notes_on_lost_clients(inputs: PointInputs, rows: list[WorkloadRow]) -> list[str]:
     """Return a note for each client whose files are missing, with the workloads whose fate is unknown."""
     notes = []
+    if len(inputs.lost) > MOST_LOST:
+        raise DataError(f"ledger.jsonl has {len(inputs.lost):,} lost clients, and {MOST_LOST:,} are the most of a load")
     for client in inputs.lost:
         of = [row.index for row in rows if row.index % client["clients"] == client["client"]]
         unknown = [index for index in of if index not in inputs.sent]
@@ -263,14 +270,18 @@ def _take_releases(table: TimelineTable, inputs: PointInputs, clocks: ClientCloc
     """Fill the stage of the release: the write that first covered the index. The stages before it are filled."""
     if RELEASED not in table.earliest:
         return
+    growing: list[tuple[int, float | None, float, str]] = []  # no other release can be the first of a workload
+    for release in inputs.releases:
+        if not growing or release[0] > growing[-1][0]:
+            growing.append(release)
     for row, index in enumerate(table.index):
-        for until, began, answered, clock in inputs.releases:
-            if index < until:
-                first, last = clocks.request(clock, began, answered)
-                # Not all have to be ready, but all were created.
-                table.earliest[RELEASED][row] = _request_lower_bound(table, row, ()) if first is None else first
-                table.latest[RELEASED][row] = last
-                break
+        place = bisect_right(growing, index, key=itemgetter(0))
+        if place < len(growing):
+            _until, began, answered, clock = growing[place]
+            first, last = clocks.request(clock, began, answered)
+            # Not all have to be ready, but all were created.
+            table.earliest[RELEASED][row] = _request_lower_bound(table, row, ()) if first is None else first
+            table.latest[RELEASED][row] = last
 
 
 def _describe_foreign(table: TimelineTable, foreign: ForeignLoad) -> None:
@@ -294,6 +305,8 @@ def _empty_table(
     point: str,
 ) -> TimelineTable:
     size = len(rows)
+    if size * len(stages) > MOST_CELLS:
+        raise DataError(f"{size:,} workloads with {len(stages)} stages each are more than a timeline can have")
     times = clocks.header()
     header: dict[str, Any] = {
         "schema": "timeline/1",

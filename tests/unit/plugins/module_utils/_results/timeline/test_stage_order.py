@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeline.stage_order_and_reduction import (
+    MOST_STAGES,
     stage_with_ancestors,
     stages_between,
     stages_from_definitions,
@@ -129,3 +131,9 @@ def test_ancestors_holds_the_stage_itself():
 )
 def test_names_in_a_timeline_tell_whose_stage_it_is(kind, defined, which, name):
     assert timeline_stage_name(kind, defined, which, OWN) == name
+
+
+def test_a_stranger_can_not_define_any_number_of_stages():
+    body = {"stages": [{"name": f"s{number}"} for number in range(MOST_STAGES + 1)]}
+    with pytest.raises(DataError, match="501 stages"):
+        stages({"PyTorchJob": body})
