@@ -147,7 +147,8 @@ def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     path = Path(source).expanduser()
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
-    for file in [*path.glob("*"), *path.glob("points/*"), *path.glob("points/*/*")] if there else []:
+    read = ("*", "points/*", "points/*/*", "report/*")
+    for file in [file for pattern in read for file in path.glob(pattern)] if there else []:
         refuse_symbolic_link(file)
     return FetchedRun(path.resolve(), source, []) if there else None
 

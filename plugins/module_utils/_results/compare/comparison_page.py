@@ -344,7 +344,7 @@ def link_from_run_reports(tops: Iterable[Path], target: Path, title: str, made: 
         try:
             with files.hold_folder_lock(folder):
                 _link_from_run_report(folder, target, title, made, fragment)
-        except (OSError, DataError) as error:
+        except (OSError, DataError, UnicodeDecodeError) as error:
             notes.append(f"{folder / 'index.html'} has no link to the comparison: {error}")
     return notes
 

@@ -77,7 +77,9 @@ def find_existing_comparisons(folder: Path) -> list[dict[str, str]]:
     """Return the existing comparisons that the report in ``folder`` links to: path, title, time."""
     try:
         entries = files.read_json(folder / COMPARISONS)["comparisons"]
-        return [entry for entry in entries if (folder / entry["path"]).is_file()]
+        known = [{name: str(entry[name]) for name in ("path", "title", "made")} for entry in entries]
+        # A path with a colon would lead a browser to another server.
+        return [entry for entry in known if ":" not in entry["path"] and (folder / entry["path"]).is_file()]
     except (DataError, OSError, KeyError, TypeError):
         return []
 

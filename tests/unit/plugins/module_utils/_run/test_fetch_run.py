@@ -127,6 +127,18 @@ def test_a_run_that_is_larger_than_the_free_space_is_refused_before_it_is_copied
     assert list((tmp_path / "to").iterdir()) == []
 
 
+def test_a_report_that_is_a_link_is_refused_where_a_directory_is_compared(run, tmp_path):
+    source = tmp_path / NAME
+    shutil.copytree(run, source)
+    for point in (source / "points").iterdir():
+        (point / "timeline.jsonl").touch()
+    (source / "report").mkdir(exist_ok=True)
+    (source / "report" / "index.html").unlink(missing_ok=True)
+    (source / "report" / "index.html").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match=r"report/index.html is a symbolic link to /etc/passwd, which is not followed"):
+        fetch_run.directory_if_timelines_complete(str(source))
+
+
 def test_a_point_that_is_a_link_is_refused_where_a_directory_is_compared(run, tmp_path):
     source = tmp_path / NAME
     shutil.copytree(run, source)

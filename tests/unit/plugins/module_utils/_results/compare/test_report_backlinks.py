@@ -97,3 +97,34 @@ def test_a_run_without_a_report_gets_nothing(tmp_path: Path) -> None:
         == []
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "entry", [{"path": "../../compare/index.html"}, "text", {"path": 1, "title": "x", "made": "x"}]
+)
+def test_links_of_a_stranger_in_another_form_are_left_out(made: Path, entry: object) -> None:
+    folder, target = made / "run" / "report", made / "compare" / "index.html"
+    files.write_json(folder / "comparisons.json", {"schema": "comparisons/1", "comparisons": [entry]})
+    assert (
+        comparison_page.link_from_run_reports([made / "run"], target, "b against a", "2026-11-21T00:00:00Z", COMPARE)
+        == []
+    )
+    assert links_of(folder / "index.html") == [target.resolve()]
+
+
+def test_no_link_leads_to_another_server(made: Path) -> None:
+    folder = made / "run" / "report"
+    (folder / "https:" / "example.com").mkdir(parents=True)
+    (folder / "https:" / "example.com" / "x.html").write_text("<p>", encoding="utf-8")
+    entry = {"path": "https://example.com/x.html", "title": "x", "made": "x"}
+    files.write_json(folder / "comparisons.json", {"schema": "comparisons/1", "comparisons": [entry]})
+    assert page_content.find_existing_comparisons(folder) == []
+
+
+def test_a_report_that_is_no_text_gets_no_link(made: Path) -> None:
+    (made / "run" / "report" / "index.html").write_bytes(b"\xff")
+    target = made / "compare" / "index.html"
+    notes = comparison_page.link_from_run_reports(
+        [made / "run"], target, "b against a", "2026-11-21T00:00:00Z", COMPARE
+    )
+    assert "has no link to the comparison" in notes[0]
