@@ -52,6 +52,7 @@ class World:
     nodes: dict[int, str] = field(default_factory=dict)  # index -> node of all pods; without one the rows name none
     gpus: int = 1
     start: float = EPOCH
+    controller_delay: float = 0.0  # from the end of the last pod until the workload has succeeded, about 0.1 s more
     truth: dict[tuple[int, str], float] = field(default_factory=dict)
 
 
@@ -190,7 +191,7 @@ def _live(
     commits.append(_Commit(t, "PyTorchJob", name, index, {"running": stamp(int(t))}))
     truth[(index, "running")] = t
     if fate == "succeeded":
-        t = max(done) + rng.uniform(0.01, 0.1)
+        t = max(done) + rng.uniform(0.01, 0.1) + world.controller_delay
         commits.append(_Commit(t, "PyTorchJob", name, index, {"running": None, "succeeded": stamp(int(t))}))
         truth[(index, "succeeded")] = t
     elif fate == "failed":

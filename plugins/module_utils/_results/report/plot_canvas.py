@@ -77,6 +77,7 @@ STYLE: dict[Any, Any] = {
 LETTER = 0.085
 SINGLE = 400
 SCHEDULED, RUNNING = ("pods_scheduled", "scheduled", "admitted"), ("pods_running", "running")
+PODS_SUCCEEDED = "pods_succeeded"
 
 
 def generate_distinct_colours() -> Iterator[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
@@ -15,6 +16,7 @@ from . import plot_canvas
 from .plot_canvas import (
     COLOURS,
     GREY,
+    PODS_SUCCEEDED,
     RUNNING,
     SCHEDULED,
     PlotDrawing,
@@ -139,16 +141,20 @@ def _draw_open_workloads(
 def _draw_workload_area(
     data: PointData,
     axis: Any,
-    stages: tuple[str, str],
+    stages: Sequence[str],
     extent: tuple[float, float],
     colour: str,
     label: str,
     simulated: bool,
     weight: Any = None,
 ) -> tuple[Any, float, list[list[float]]] | None:
-    """Draw the number (or ``weight``) of workloads between two stages; return area, maximum and steps."""
+    """Draw the number (or ``weight``) of workloads from the first stage to the first one of the others.
+
+    Returns area, maximum and steps.
+    """
     np = data.np
-    until = data.stage_midpoints(stages[1]) if data.knows(stages[1]) else np.full(data.of, np.nan)
+    ends = [data.stage_midpoints(stage) for stage in stages[1:] if data.knows(stage)]
+    until = np.fmin.reduce([np.full(data.of, np.nan), *ends])
     moments, levels = workload_level_over_time(data, data.stage_midpoints(stages[0]), until, weight)
     if not len(moments):
         return None
@@ -183,8 +189,9 @@ def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0)
     ]
     if gpus.any():
         wanted += [
-            (1, "GPUs held", (scheduled, ENDED), gpus, "#999999"),
-            (1, "GPUs of running workloads", (running, ENDED), gpus, "#009E73"),
+            # Pods free their GPUs when they end, which is before the controller says that the workload has ended.
+            (1, "GPUs held", (scheduled, PODS_SUCCEEDED, ENDED), gpus, "#999999"),
+            (1, "GPUs of running workloads", (running, PODS_SUCCEEDED, ENDED), gpus, "#009E73"),
         ]
     panels = 1 + bool(gpus.any())
     figure, axes = plot_canvas.create_stacked_axes(

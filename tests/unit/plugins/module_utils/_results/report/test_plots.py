@@ -217,6 +217,21 @@ def test_the_queue_and_the_gpus_agree_with_the_truth(good):
     assert "The cluster has 160 GPUs." in drawing.alt
 
 
+def test_gpus_are_free_when_the_pods_have_ended_and_not_when_the_controller_says_so(tmp_path):
+    world = World(count=8, rate=0.5, run_for=1.0, controller_delay=20.0)
+    folder = write_point(tmp_path / "000", world)
+    with plot_canvas.plot_style_context():
+        drawing = draw_cluster_occupancy(
+            PointData(timeline_builder.build_timeline_of_workloads(folder, RUN, "000")), ""
+        )
+    most = {
+        curve: max(row[2] for row in drawing.rows if row[0] == curve)
+        for curve in ("GPUs held", "GPUs of running workloads")
+    }
+    # A workload comes every 2 s and holds two GPUs for under 4 s; until the controller ends them, all eight overlap
+    assert 0 < most["GPUs of running workloads"] <= most["GPUs held"] <= 6
+
+
 SETTINGS = [{"gpus": gpus, "rank": rank, "same": 1} for gpus in (1, 2) for rank in (4, 8, 16)]
 
 
