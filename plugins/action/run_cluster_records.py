@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
@@ -44,7 +43,7 @@ class ActionModule(SeatrialAction):
         if arguments["regain"] and not self._task.check_mode:
             of_session = (task_vars, load_extra_vars(self._loader), self._templar.template)
             access = foreign_kubeconfigs.create_trusted_access_lookup(run_dir, *of_session)
-            clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, Display().warning)
+            clusters, changed = clusters_of_run.replace_recorded_access(run_dir, access, terminal_output.show_warning)
         if arguments["identify"]:
             display, check_mode = terminal_output.show_line, bool(self._task.check_mode)
             clusters, changed = clusters_of_run.record_cluster_identities(arguments, display, check_mode)

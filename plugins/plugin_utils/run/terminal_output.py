@@ -92,6 +92,11 @@ def show_line(text: str, **more: Any) -> None:
     Display().display(escape_control_characters(text), **more)
 
 
+def show_warning(text: str) -> None:
+    """Display a warning as show_line() does a line."""
+    Display().warning(escape_control_characters(text))
+
+
 class LogOnly:
     """A Display whose banners, results and errors go only to the log; warnings still reach the screen."""
 

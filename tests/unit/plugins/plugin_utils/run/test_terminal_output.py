@@ -17,11 +17,17 @@ PLUGINS = Path(__file__).parents[5] / "plugins"
 def test_a_line_has_no_characters_that_control_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr(terminal_output.Display, "display", lambda _self, line, **_more: shown.append(line))
+    monkeypatch.setattr(terminal_output.Display, "warning", lambda _self, text: shown.append(text))
     terminal_output.show_line("t1128 \x1b]52;c;eA==\x07\u202e held", stderr=True)
-    assert shown == ["t1128 \u241b]52;c;eA==\u2407\ufffd held"]
+    terminal_output.show_warning("t1128 \x1b]52;c;eA==\x07\u202e held")
+    assert shown == ["t1128 \u241b]52;c;eA==\u2407\ufffd held"] * 2
 
 
 def test_no_action_shows_a_line_in_another_way() -> None:
     sources = [path for folder in ("action", "plugin_utils") for path in sorted((PLUGINS / folder).rglob("*.py"))]
-    direct = [path.name for path in sources if re.search(r"Display\(\)\.display\b", path.read_text(encoding="utf-8"))]
+    direct = [
+        path.name
+        for path in sources
+        if re.search(r"Display\(\)\.(display|warning)\b", path.read_text(encoding="utf-8"))
+    ]
     assert direct == ["terminal_output.py"]
