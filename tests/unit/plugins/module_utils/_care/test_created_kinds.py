@@ -32,12 +32,13 @@ class Server:
         return KINDS
 
     def list(
-        self, kind: ServedKind, namespace: str = "", *_more: Any, **_options: Any
+        self, kind: ServedKind, namespace: str = "", selector: str = "", *_more: Any, **_options: Any
     ) -> tuple[list[dict[str, Any]], str]:
         if (kind.kind, namespace) in self.refused:
             raise ApiError(f"{kind.kind} can't be listed", self.refused[kind.kind, namespace])
         names = self.objects.get((kind.kind, namespace), [])
-        return [{"metadata": {"name": one, "namespace": namespace, "uid": one}} for one in names], ""
+        labels = {RUN: "t1121-abcdef"} if selector else {}  # a server lists what the selector chooses
+        return [{"metadata": {"name": one, "namespace": namespace, "uid": one, "labels": labels}} for one in names], ""
 
 
 def look(refused: dict, objects: dict, known: dict[str, set[str]]) -> Any:
