@@ -183,7 +183,7 @@ def draw_cluster_occupancy(data: PointData, label: str, cluster_gpus: float = 0)
     stop = max(data.end - data.start, 0.001)
     factor, unit = factor_and_unit_of_time_axis(stop)
     gpus = data.np.asarray(data.table.gpus, dtype=float)
-    wanted = [
+    wanted: list[tuple[int, str, tuple[str, ...], Any, str]] = [
         (0, "waiting for a node", ("created", scheduled), None, "#E69F00"),
         (0, "on a node, not running yet", (scheduled, running), None, "#56B4E9"),
     ]
