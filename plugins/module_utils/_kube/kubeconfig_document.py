@@ -247,6 +247,8 @@ def _header_name(key: str) -> str:
     return "".join(chr(byte) if byte in legal else f"%{byte:02x}" for byte in key.encode())
 
 
+#: Fields by which an entry names a program or a file.
+_OF_THIS_MACHINE = ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "certificate-authority")
 #: Maximum size of a file with a token, a certificate or a key, in bytes.
 MOST_BYTES = 2**20
 
@@ -269,6 +271,16 @@ def refuse_program_of_run_directory(where: Path, source: str, way: str) -> None:
             f"{source}: '{way}' names a program, and the file is in the run directory {run}, of which nothing is "
             "executed: name the kubeconfig of the cluster by -e cluster_kubeconfig"
         )
+
+
+def refuse_programs_and_files(where: Path, source: str) -> None:
+    """Raise InputError for a kubeconfig that a server has sent, and that names programs or files of this machine."""
+    document = read_kubeconfig_document(where)
+    for plural, (singular, _fields) in _ENTRIES.items():
+        for entry in document.get(plural) or []:
+            held = (entry or {}).get(singular) or {}
+            if named := next((key for key in _OF_THIS_MACHINE if held.get(key)), None):
+                raise InputError(f"{source}: '{named}' names a program or a file of this machine, which none may name")
 
 
 def find_named_file(where: Path, key: str, name: str, source: str) -> Path:

@@ -26,6 +26,8 @@ from .volume_job import Event, VolumeJob
 
 #: Pieces that one log has: with 12 kB each less than the 10 MiB that a kubelet keeps.
 PIECES = 700
+#: Bytes that a piece has at least, but for the last one of each file, and most files.
+LEAST_PIECE, MOST_FILES = 8_000, 100_000
 #: Runs the program: number of the first piece to print -> its events.
 Print = Callable[[int], list[Event]]
 
@@ -125,10 +127,12 @@ def receive_files(printed: Print, to: Path, limit: int) -> dict[str, Any]:
     pieces: dict[int, bytes] = {}
     while True:
         events = printed(len(pieces))
-        new = {event["number"]: base64.b64decode(event["data"]) for event in events if event["event"] == "piece"}
-        pieces.update(new)
+        before = len(pieces)
+        pieces |= {event["number"]: base64.b64decode(event["data"]) for event in events if event["event"] == "piece"}
         total = next((event["pieces"] for event in events if event["event"] == "end"), None)
-        if total is None or (len(pieces) < total and not new):
+        if total is not None and total > limit // LEAST_PIECE + MOST_FILES:
+            raise DataError(f"the pod prints {total:,} pieces, more than files of {limit:,} bytes have")
+        if total is None or len(pieces) - before < min(PIECES, total - before):
             raise DataError(
                 "the log of the pod that prints the files lacks a part of them: its node keeps too little of a log"
             )

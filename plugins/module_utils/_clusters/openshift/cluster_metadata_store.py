@@ -14,13 +14,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
+
+#: The providers whose clusters have entries.
+PROVIDERS = ("openshift_ipi", "openshift_agent")
 
 
 def write_cluster_entry(store: str, name: str, entry: Mapping[str, Any]) -> None:
@@ -61,9 +64,19 @@ def read_cluster_entry(store: str, name: str) -> dict[str, Any]:
 
 
 def _checked_entry(store: str, name: str, document: Any) -> dict[str, Any]:
-    """Return an entry, which others may have written. Raises DataError."""
+    """Return an entry, which others may have written: its names become those of files and folders. Raises DataError."""
     if not isinstance(document, dict):
         raise DataError(f"cluster_metadata_store {store}: the entry of {name} is not a JSON object")
+    data = document.get("provider_data") or {}
+    share = (data.get("share") if isinstance(data, dict) else None) or {}
+    folder = PurePosixPath(str(share.get("folder") or f"/{name}") if isinstance(share, dict) else "")
+    for what, wrong in {
+        "has another name": document.get("name", name) != name,
+        "is not of a provider that stores entries": document.get("provider", PROVIDERS[0]) not in PROVIDERS,
+        "names a folder that is not of the cluster": folder.name != name or ".." in folder.parts,
+    }.items():
+        if wrong:
+            raise DataError(f"cluster_metadata_store {store}: the entry of {name} {what}: nothing was deleted")
     return document
 
 

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig_document
 
 CLUSTERS = "/api/clusters_mgmt/v1/clusters"
 PROPERTY = "seatrial_run"
@@ -180,8 +181,14 @@ class ManagedClusterTools:
             raise AccessError(f"cluster {self.name}: its credentials contain no kubeconfig")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        files.replace_text(self.folder / "kubeconfig", str(content), 0o600)
-        return str(self.folder / "kubeconfig")
+        path = self.folder / "kubeconfig"
+        files.replace_text(path, str(content), 0o600)
+        try:
+            kubeconfig_document.refuse_programs_and_files(path, f"cluster {self.name}: the kubeconfig of the server")
+        except InputError as error:
+            path.unlink()
+            raise AccessError(str(error)) from error
+        return str(path)
 
     def logs(self, bundle: Path) -> list[str]:
         """Write cluster.yml and the installation log into a folder; return the names."""

@@ -23,7 +23,6 @@ from ..send import creation_ledger
 from ..send.load_spec import LoadSpec
 
 LEDGER, OBSERVATIONS = "ledger.jsonl", "observations.jsonl"
-_BLOCK = 1 << 20
 #: Maximum number of names in the result.
 _NAMED = 10
 
@@ -42,20 +41,22 @@ def join_files_of_clients(point_dir: Path, folders: Mapping[int, Path], clients:
                     stream.write(f"{files.encode(row)}\n".encode())
             for _client, folder in sorted(folders.items()):
                 if (folder / name).exists():
-                    _append_complete_lines(folder / name, stream)
+                    append_complete_lines(folder / name, stream)
         if aside.stat().st_size or name == LEDGER:
             aside.replace(point_dir / name)
         else:
             aside.unlink()  # the load was not sampled
 
 
-def _append_complete_lines(path: Path, stream: BinaryIO) -> None:
-    """Append the whole lines of a file: the last line of a killed client may be torn."""
-    rest = b""
+def append_complete_lines(path: Path, stream: BinaryIO) -> None:
+    """Append the whole lines of a file: the last line of a killed client may be torn.
+
+    Raises DataError for a line that is too long.
+    """
     with open(path, "rb") as source:
-        while block := source.read(_BLOCK):
-            whole, newline, rest = (rest + block).rpartition(b"\n")
-            stream.write(whole + newline)
+        for line in files.lines_up_to_length(source, path):
+            if line.endswith(b"\n"):
+                stream.write(line)
 
 
 def clients_progress_line(

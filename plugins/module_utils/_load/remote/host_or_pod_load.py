@@ -11,6 +11,7 @@ there; load_in_pods has the steps for pods.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,8 +103,8 @@ class ConnectionRetry:
         if not append:
             aside.replace(here)
             return
-        with open(here, "ab") as stream:
-            stream.write(aside.read_bytes())
+        with open(here, "ab") as stream, open(aside, "rb") as fetched:
+            shutil.copyfileobj(fetched, stream)
         aside.unlink()
 
 

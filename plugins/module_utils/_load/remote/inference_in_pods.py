@@ -43,7 +43,15 @@ from ..inference.request_connection import split_url
 from ..inference.several_clients import ClientReport, append_client_file, join_reports
 from ..plan import workload_plan
 from ..send import common_client_start
-from . import detached_load, etcd_clock_probes, host_or_pod_load, inference_client_in_pod, pod_main, pod_manifests
+from . import (
+    client_results,
+    detached_load,
+    etcd_clock_probes,
+    host_or_pod_load,
+    inference_client_in_pod,
+    pod_main,
+    pod_manifests,
+)
 from .load_in_pods import LoadInPod
 from .load_pods_lifecycle import PodsState
 
@@ -287,7 +295,8 @@ class InferenceClientsInPods(LoadInPod):
                 if (folder / FILE).exists():
                     append_client_file(folder / FILE, call.log, take)
                 restarts[number] = max(0, types["client"] - 1)
-                clocks.writelines(f"{line}\n".encode() for line in _whole_lines(folder / etcd_clock_probes.FILE))
+                if (folder / etcd_clock_probes.FILE).exists():
+                    client_results.append_complete_lines(folder / etcd_clock_probes.FILE, clocks)
         call.log.sync()
         self._joined["restarts"] = restarts
 
@@ -307,12 +316,6 @@ class InferenceClientsInPods(LoadInPod):
         """Delete the Leases of the common start, and those by which clocks are compared."""
         spec, place = self._load.spec, self.pod.spec.effective_namespace
         common_client_start.remove_common_start_leases(self._client, spec.run, spec.point, place)
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """Return the lines of a file without a torn last one; none of a missing file."""
-    text = path.read_bytes() if path.exists() else b""
-    return text[: text.rfind(b"\n") + 1].decode().splitlines()
 
 
 def run_inference_load_in_pods(

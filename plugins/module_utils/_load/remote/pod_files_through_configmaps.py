@@ -297,7 +297,10 @@ def fetch_handed_over_files(client: Client, namespace: str, name: str, folder: P
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
             for part in (_part_name(of, number) for of, low, up in entry["parts"] for number in range(low, up + 1)):
-                stream.write(_decompress_file_part(read_configmap_content(client, namespace, part), part))
+                data = _decompress_file_part(read_configmap_content(client, namespace, part), part)
+                # A pod may name the same part as often as it likes.
+                disk_reserve.refuse_filling_disk(file, stream.tell() + len(data), stream.tell(), folder)
+                stream.write(data)
             stream.write(_decompress_file_part(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
         if files.sha256_of(aside) != entry["sha256"]:
             raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")

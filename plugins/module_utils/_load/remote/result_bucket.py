@@ -10,12 +10,13 @@ one as well, below ``<point>/users/`` (fetch_large_user_files). It is deleted af
 from __future__ import annotations
 
 import base64
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
@@ -96,8 +97,16 @@ class ResultStore:
         client = int(record["key"])
         target = folder / f".results-{client}.gz"
         where = replace(self.location, prefix=self.key(client))
+        received = 0
+
+        def leave_space(size: int) -> None:
+            nonlocal received
+            received += size
+            disk_reserve.refuse_filling_disk(where.address, received, received, folder)
+
         with s3.s3_errors(where):
-            s3.create_s3_client(self.location).download_file(self.location.bucket, self.key(client), str(target))
+            connection = s3.create_s3_client(self.location)
+            connection.download_file(self.location.bucket, self.key(client), str(target), Callback=leave_space)
         if "sha256" in record and files.sha256_of(target) != record["sha256"]:
             target.unlink()
             raise DataError(f"{where.address}: its checksum is not that of the files that were sent")
@@ -131,8 +140,8 @@ def unpack_result_archive(archive: Path, point_dir: Path, step_dir: Path | None)
     outcome = result_upload.unpack_result_files(archive, target)
     for aside in sorted(step_dir.glob(".*.collected")) if step_dir is not None else ():
         here = aside.with_name(aside.name.removeprefix(".").removesuffix(".collected"))
-        with open(here, "ab") as stream:
-            stream.write(aside.read_bytes())
+        with open(here, "ab") as stream, open(aside, "rb") as unpacked:
+            shutil.copyfileobj(unpacked, stream)
         aside.unlink()
     archive.unlink()
     return outcome

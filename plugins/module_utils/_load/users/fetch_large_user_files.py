@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -30,6 +30,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import TarHeaderReader
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -54,14 +55,24 @@ def extract_archive(archive: Path, to: Path, what: str) -> int:
             size = _unpacked_size(archive)
             disk_reserve.refuse_filling_disk(what, size, 0, to.parent)
             with _open_plain(archive) as stream, (reader := TarHeaderReader(stream, what)).opened() as content:
+                members = list(reader.members(content))
+                _refuse_unsent_kinds(what, members)
                 # Refuses paths that lead out of the folder, and devices.
-                content.extractall(fresh, list(reader.members(content)), filter="data")
+                content.extractall(fresh, members, filter="data")
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{what}: {error}") from error
         fresh.mkdir(exist_ok=True)  # of an archive without files
         shutil.rmtree(to, ignore_errors=True)
         fresh.replace(to)
     return count_files(to)
+
+
+def _refuse_unsent_kinds(what: str, members: Iterable[tarfile.TarInfo]) -> None:
+    """Raise DataError for a link, and for a sparse file, which has any size: a user's pod sends neither."""
+    for member in members:
+        if member.issym() or member.issparse():
+            name = escape_control_characters(member.name[:100])
+            raise DataError(f"{what}: {name} is a {'symbolic link' if member.issym() else 'sparse file'}")
 
 
 def _open_plain(archive: Path) -> BinaryIO:

@@ -38,8 +38,8 @@ from .fetch_large_user_files import POD, UserUploads, count_files, extract_archi
 SCHEMA = "users/1"
 #: Most ConfigMaps with the files of a user, which have 450 kB each, and the largest number in its report.
 MOST_PARTS, MOST = 100_000, 1e15
-#: What a simulated user has done, in its files.
-OPERATIONS = "operations.jsonl"
+#: What a simulated user has done, in its files, and their bytes of all users at most, which are read into the memory.
+OPERATIONS, MOST_OPERATIONS = "operations.jsonl", 256 << 20
 #: Number of users whose files are fetched at once, and of failed users that a message names.
 _PARALLEL, _NAMED = 8, 5
 #: Phases of a pod that uploads nothing any more.
@@ -241,9 +241,10 @@ def users_summary(spec: UsersSpec, users: list[UserRecord], required: int) -> di
     }
     if any(user.files for user in users):
         figures["files"] = _files_summary(users)
-    operations = [
-        row for user in users for row in _read_user_operations(spec.dest / str(user.index) / "files" / OPERATIONS)
-    ]
+    places = [spec.dest / str(user.index) / "files" / OPERATIONS for user in users]
+    if (size := sum(place.stat().st_size for place in places if place.is_file())) > MOST_OPERATIONS:
+        raise DataError(f"the users' {OPERATIONS} have {size:,} bytes together, and {MOST_OPERATIONS:,} are the most")
+    operations = [row for place in places for row in _read_user_operations(place)]
     if operations:
         figures["operations"] = _operations_summary(operations)
     return figures

@@ -47,6 +47,8 @@ ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingr
 #: Largest answers, with all samples of a metric and with series, in bytes; as Python objects they take about ten times
 #: as much.
 MOST_ANSWER, MOST_SERIES = 16 << 20, 64 << 20
+#: Warnings of a server that are kept of one answer.
+_DOUBTS = 5
 #: Seconds since the epoch that no sample has reached: in the year 5138.
 _END_OF_TIME = 1e11
 
@@ -123,6 +125,8 @@ class PrometheusClient:
         self.server = server
         secret = f"Bearer {server.token}" if server.token else ""
         self._http = HttpClient(server.shown, server.url, secret, server.authority, policy=HttpPolicy.of_query())
+        #: What the server has said against its answers, such as that a part of the servers behind it did not answer.
+        self.doubts: list[str] = []
 
     def range(self, query: str, begin: float, end: float, step: float) -> list[MetricSeries]:
         """Return the series of a query. Raises QueryError if refused, AccessError without an answer."""
@@ -166,7 +170,10 @@ class PrometheusClient:
         try:
             headers = form if body else None
             answer = self._http.json(method, path, body, headers=headers, max_bytes=max_bytes, what=self.server.shown)
-            return require_json_object(f"{self.server.shown}: {method} {path.partition('?')[0]}", answer)
+            answer = require_json_object(f"{self.server.shown}: {method} {path.partition('?')[0]}", answer)
+            told = answer.get("warnings")
+            self.doubts += [str(text)[:300] for text in (told if isinstance(told, list) else [])[:_DOUBTS]]
+            return answer
         except TooLarge as error:
             raise QueryError(str(error)) from error
         except HttpRefused as error:
@@ -309,7 +316,10 @@ def _capture_query(
     series: list[metrics_file.MetricSeries] = []
     trouble = ""
     try:
+        prometheus.doubts.clear()
         series = prometheus.range(text, *when)
+        doubted = f"metric {query['name']}: its values may be wrong, the server says"
+        warnings += [f"{doubted}: {doubt}" for doubt in prometheus.doubts]
     except QueryError as error:
         trouble = str(error)
         warnings.append(f"metric {query['name']}: {trouble}")

@@ -155,7 +155,8 @@ def write_metrics_dump(
         f" {formats.format_count(samples, 'sample')}: "
         f"{formats.format_with_unit(index['bytes'], 'bytes')}"
     )
-    return {"changed": True, **index, "summary": summary, "warnings": _dump_warnings(left, histograms)}
+    doubts = [f"the dump may be incomplete, the server says: {doubt}" for doubt in dict.fromkeys(prometheus.doubts)]
+    return {"changed": True, **index, "summary": summary, "warnings": [*_dump_warnings(left, histograms), *doubts[:5]]}
 
 
 def _time_window_of_run(top: Path) -> tuple[float, float]:

@@ -152,3 +152,22 @@ def test_the_pod_cannot_write_to_the_volume(tmp_path: Path) -> None:
 def test_files_are_fetched_from_a_node_on_which_trainings_have_all_processors(tmp_path: Path) -> None:
     (job,) = [one for one in volume_job_manifests(spec(tmp_path, "*").job(0)) if one["kind"] == "Job"]
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [(10**15, "the pod prints 1,000,000,000,000,000 pieces, more than"), (3, "lacks a part"), (1000, "lacks a part")],
+)
+def test_a_pod_that_prints_the_same_pieces_again_and_again_is_asked_once(
+    tmp_path: Path, pieces: int, words: str
+) -> None:
+    calls: list[int] = []
+
+    def printed(first: int) -> list[dict[str, Any]]:
+        calls.append(first)
+        assert len(calls) < 10
+        return [{"event": "piece", "number": 0, "data": "AA=="}, {"event": "end", "pieces": pieces}]
+
+    with pytest.raises(DataError, match=words):
+        fetch_volume_files.receive_files(printed, tmp_path / "to", 1000)
+    assert calls == [0]

@@ -107,3 +107,26 @@ def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="openshift-install is not in PATH"):
         installer_actions.find_or_download_program("openshift-install", "", "", "", "", tmp_path, print)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"name": "../../documents"}, "has another name"),
+        ({"name": "other"}, "has another name"),
+        ({"name": None}, "has another name"),
+        ({"provider": "managed"}, "is not of a provider that stores entries"),
+        ({"provider": "../../../../tmp/tasks"}, "is not of a provider that stores entries"),
+        ({"provider_data": {"share": {"folder": "/home/me"}}}, "names a folder that is not of the cluster"),
+        ({"provider_data": {"share": {"folder": "/srv/share/x/../perf"}}}, "names a folder that is not of the cluster"),
+        ({"provider_data": {"share": ["/"]}}, "names a folder that is not of the cluster"),
+    ],
+)
+def test_an_entry_that_leads_to_other_files_is_refused(tmp_path: Path, entry: dict[str, Any], words: str) -> None:
+    share = {"host": "bastion", "folder": "/srv/share/perf"}
+    usual = {"name": "perf", "provider": "openshift_agent", "provider_data": {"share": share}}
+    cluster_metadata_store.write_cluster_entry(str(tmp_path), "perf", usual)
+    assert cluster_metadata_store.read_cluster_entry(str(tmp_path), "perf") == usual
+    cluster_metadata_store.write_cluster_entry(str(tmp_path), "perf", {**usual, **entry})
+    with pytest.raises(DataError, match=f"the entry of perf {words}: nothing was deleted"):
+        cluster_metadata_store.read_cluster_entry(str(tmp_path), "perf")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import client_results
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
@@ -63,3 +64,18 @@ def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_
     inputs = point_reader.read_point_inputs(folder)
     assert [one["client"] for one in inputs.lost] == [1]
     assert {index: one.found for index, one in inputs.sent.items() if index in (1, 5)} == {1: False, 5: True}
+
+
+def test_whole_lines_are_joined_and_a_line_without_an_end_fills_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for client, content in enumerate([b'{"a": 1}\n{"b', b'{"c": 2}\n']):
+        (tmp_path / str(client)).mkdir()
+        (tmp_path / str(client) / "ledger.jsonl").write_bytes(content)
+    folders = {client: tmp_path / str(client) for client in range(2)}
+    client_results.join_files_of_clients(tmp_path, folders, 2, {})
+    assert (tmp_path / "ledger.jsonl").read_bytes() == b'{"a": 1}\n{"c": 2}\n'
+    monkeypatch.setattr(files, "MOST_LINE", 1000)
+    (tmp_path / "1" / "ledger.jsonl").write_bytes(bytes(5000))
+    with pytest.raises(DataError, match="a line has more than 1,000 bytes"):
+        client_results.join_files_of_clients(tmp_path, folders, 2, {})

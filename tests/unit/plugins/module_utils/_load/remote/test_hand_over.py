@@ -8,9 +8,11 @@ import random
 import tempfile
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import (
     load_pods_lifecycle,
@@ -229,3 +231,18 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
         load_pods_lifecycle.parse_index_intervals("1,3-5") == {1, 3, 4, 5}
         and load_pods_lifecycle.parse_index_intervals("") == set()
     )
+
+
+def test_a_part_that_is_named_again_and_again_does_not_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of()
+    part = base64.b64encode(zlib.compress(b"x" * pod_files_through_configmaps.MAX_PART_RAW_BYTES)).decode()
+    store.held["p-0001"] = {"binaryData": {"piece": part}}
+    index = {LEDGER: {"parts": [["p", 1, 1]] * 50, "at": 0, "size": 0, "sha256": ""}}
+    ends = {LEDGER: base64.b64encode(zlib.compress(b"")).decode()}
+    store.held["load-0-files"] = {"data": {"index": json.dumps(index)}, "binaryData": ends}
+    monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=10 << 20))
+    with pytest.raises(DataError, match=f"{LEDGER}: it unpacks to .* MiB or more, and 10 MiB are free"):
+        pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path / "to")
+    assert sum(path.stat().st_size for path in (tmp_path / "to").iterdir()) <= 10 << 20

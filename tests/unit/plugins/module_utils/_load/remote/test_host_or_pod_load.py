@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,18 @@ def test_a_connection_that_stays_lost_is_an_error_that_says_how_to_continue(
     host.breaks = ["present"] * 1000
     with pytest.raises(AccessError, match=r"bastion could not be reached again .*test-run"):
         host_or_pod_load.run_remote_load(host.load(monkeypatch, patience=0.0), tmp_path / "p", None)
+
+
+def test_what_is_appended_is_not_read_into_the_memory(tmp_path: Path) -> None:
+    def fetch(aside: Path) -> None:
+        with open(aside, "wb") as stream:
+            stream.truncate(64 << 20)
+
+    (tmp_path / "log").write_bytes(b"before")
+    tracemalloc.start()
+    try:
+        ConnectionRetry("the host", "r", 1.0, str, lambda _error: False).fetch(fetch, tmp_path / "log", append=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "log").stat().st_size == (64 << 20) + 6 and peak < 8 << 20

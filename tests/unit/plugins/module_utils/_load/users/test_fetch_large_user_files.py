@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_large_user_files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users.fetch_large_user_files import UserUploads
+from scripted_server import Asked, ScriptedServer, reply
 
 S3 = {"url": "s3://results/x", "endpoint": "http://127.0.0.1:9", "access_key": "key", "secret_key": "5ec2e7"}
 
@@ -51,3 +53,25 @@ def test_more_users_than_a_secret_has_room_for_are_refused_before_anything_is_ma
 def test_the_record_tells_how_many_users_there_were(tmp_path: Path) -> None:
     files.write_json(tmp_path / fetch_large_user_files.FILE, uploads(tmp_path, 3).store.record())
     assert fetch_large_user_files.number_of_expected_uploads(tmp_path) == 3
+
+
+def test_an_upload_that_would_fill_the_disk_is_not_fetched_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boto3 = pytest.importorskip("boto3")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first client
+    content = bytes(1 << 20)
+
+    def answer(asked: Asked) -> Any:
+        whole = reply(200, content, ETag='"e"')
+        return whole[: -len(content)] if asked.method == "HEAD" else whole
+
+    with ScriptedServer(answer) as server:
+        s3 = {**S3, "endpoint": f"http://127.0.0.1:{server.port}"}
+        store = UserUploads.from_params({"collect_s3": s3}, "n", "run-aa", "001", tmp_path, 1)
+        assert store is not None and store.store.fetch({"key": "0"}, tmp_path).read_bytes() == content
+        (tmp_path / ".results-0.gz").unlink()
+        monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1000))
+        with pytest.raises(DataError, match="users/0.gz: it unpacks to .* MiB or more, and .* MiB are free"):
+            store.store.fetch({"key": "0"}, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -182,3 +182,14 @@ def test_what_simulated_users_have_done_is_summed_up(cluster: Any, tmp_path: Pat
     found = _files.read_json(tmp_path / "users" / "users.json")["operations"]
     assert (found["count"], found["succeeded"], found["success_percent"]) == (2, 1, 50.0)
     assert found["usable"]["max"] == 1.0 and found["delete"]["max"] == 0.5 and found["create"]["max"] == 0.3
+
+
+def test_more_operations_than_the_memory_holds_are_an_error(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_user_files, "MOST_OPERATIONS", 100)
+    for index in range(2):
+        told = cluster.put(f"run-aa-001-{index}", {fetch_user_files.OPERATIONS: b"{}\n" * 20})
+        cluster.add(index, "Succeeded", {"moments": MOMENTS, "files": told})
+    with pytest.raises(DataError, match="the users' operations.jsonl have 120 bytes together, and 100 are the most"):
+        fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 2))

@@ -55,3 +55,25 @@ def test_a_damaged_archive_replaces_nothing(tmp_path: Path, harm: str) -> None:
     with pytest.raises(DataError, match="files of p: "):
         fetch_large_user_files.extract_archive(path, to, "files of p")
     assert [one.name for one in to.iterdir()] == ["old"] and not list(tmp_path.rglob("out"))
+
+
+def test_a_hard_link_comes_as_a_file_and_what_no_pod_of_ours_sends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    path, to = tmp_path / "archive", tmp_path / "0" / "files"
+    to.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        for name in ("a", "b"):
+            archive.add(tmp_path / name, name)
+    assert fetch_large_user_files.extract_archive(path, to, "files") == 2 and (to / "b").read_text() == "x"
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, "a"
+    sparse = tarfile.TarInfo("operations.jsonl")
+    sparse.size = 4
+    sparse.pax_headers = {"GNU.sparse.map": "0,4", "GNU.sparse.size": str(1 << 40), "GNU.sparse.numblocks": "1"}
+    for member, kind in ((link, "symbolic link"), (sparse, "sparse file")):
+        with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+            archive.addfile(member, io.BytesIO(b"{}\n{") if member.size else None)
+        with pytest.raises(DataError, match=f"files of p: {member.name} is a {kind}"):
+            fetch_large_user_files.extract_archive(path, to, "files of p")
+    assert sorted(one.name for one in to.iterdir()) == ["a", "b"]

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import metrics_dump
+from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics import (
+    capture_prometheus_metrics,
+    metrics_dump,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.metrics.capture_prometheus_metrics import (
     PrometheusServer,
 )
@@ -67,3 +70,21 @@ def test_the_time_limit_ends_the_division_of_the_time(tmp_path: Path) -> None:
     result, _text, requests = dump(tmp_path, refuse_slowly, seconds=0.5)
     assert "the time limit" in result["left_out"][0]["why"]
     assert requests < 10, "a division down to the least time needs hundreds of requests"
+
+
+@pytest.mark.parametrize("told", [["2 of 3 stores did not answer"], [], "no list", None])
+def test_what_a_server_says_against_its_answer_is_a_warning(tmp_path: Path, told: Any) -> None:
+    wanted = told if isinstance(told, list) else []
+    result, _text, _requests = dump(tmp_path / "dump", lambda _asked: (200, {**series("1"), "warnings": told}))
+    assert result["warnings"] == [f"the dump may be incomplete, the server says: {text}" for text in wanted]
+    query = {"name": "ups", "query": "sum(up)", "unit": ""}
+    files.write_yaml(tmp_path / "queries.yml", [query])
+    matrix = {"resultType": "matrix", "result": [{"metric": {}, "values": [[1767225600, "2"]]}]}
+    with ScriptedServer(lambda _asked: (200, {"status": "success", "warnings": told, "data": matrix})) as server:
+        made = PrometheusServer(f"http://127.0.0.1:{server.port}")
+        result = capture_prometheus_metrics.capture_metrics_of_points(
+            str(tmp_path / "dump"), made, [str(tmp_path / "queries.yml")]
+        )
+    assert result["points"][0]["series"] == 1
+    said = "metric ups: its values may be wrong, the server says"
+    assert result["warnings"] == [f"{said}: {text}" for text in wanted]
