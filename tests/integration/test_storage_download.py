@@ -255,3 +255,26 @@ def test_more_than_the_volume_can_hold_is_refused_before_anything_is_written(tmp
         (failed,) = download(tmp_path, f"http://127.0.0.1:{port}/huge.bin")
     assert "GiB are free on the volume: raise storage_size" in failed["message"]
     assert not (tmp_path / "volume" / "huge.bin").exists()
+
+
+@pytest.mark.parametrize("name", ["../other/model.bin", "../.seatrial/other.json", "../../outside"])
+def test_a_server_names_no_file_outside_of_the_folder_of_its_source(tmp_path: Path, name: str) -> None:
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = f"{hashlib.sha256(b'x').hexdigest()}  {name}\n".encode() if "SHA256SUMS" in self.path else b"x"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_given: object) -> None:
+            return
+
+    there = tmp_path / "volume" / "other" / "model.bin"
+    there.parent.mkdir(parents=True)
+    there.write_bytes(WEIGHTS)
+    with serving(Site) as port:
+        (failed,) = download(tmp_path, f"http://127.0.0.1:{port}/tiny")
+    assert failed["message"] == f"'tiny/{name}' would be outside of the folder of its source"
+    assert there.read_bytes() == WEIGHTS
+    assert not list(tmp_path.rglob("outside")) and not list(tmp_path.rglob(".seatrial/*.json"))

@@ -323,12 +323,12 @@ def recorded(folder, source):
     return record
 
 
-def under(folder, *names):
-    """Return a path in the volume. Raises Failed for a name that would lead out of it."""
-    path = os.path.normpath(os.path.join(folder, *names))
-    if not path.startswith(folder.rstrip("/") + "/"):
-        raise Failed(f"'{'/'.join(names)}' would be outside of the volume")
-    return path
+def under(folder, name, path):
+    """Return the path of a file of source ``name``. Raises Failed for one that would be outside of its folder."""
+    top, target = (os.path.normpath(os.path.join(folder, name, below)) for below in ("", path))
+    if not top.startswith(folder.rstrip("/") + "/") or not f"{target}/".startswith(f"{top}/"):
+        raise Failed(f"'{name}/{path}' would be outside of the folder of its source")
+    return target
 
 
 def download(specification, credentials):
