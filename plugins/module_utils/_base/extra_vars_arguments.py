@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Header of a template of Ansible, which may set other delimiters.
@@ -27,9 +27,12 @@ def looks_like_template(text: str) -> bool:
     return _TEMPLATE.search(text) is not None
 
 
-def extra_vars_arguments(values: Mapping[str, str | bool | int]) -> list[str]:
-    """Return the two arguments that give ``values`` to ansible-playbook, literally."""
-    return ["-e", "{" + ", ".join(f"{json.dumps(name)}: {_literal(value)}" for name, value in values.items()) + "}"]
+def extra_vars_arguments(values: Mapping[str, Any], is_data: Callable[[str], bool] = lambda _text: True) -> list[str]:
+    """Return the two arguments that give ``values`` to ansible-playbook, literally.
+
+    is_data: whether a text with braces is no template; one that is stays a template.
+    """
+    return ["-e", _literal(values, is_data)]
 
 
 def extra_vars_shell_text(values: Mapping[str, str | bool | int]) -> str:
@@ -37,6 +40,11 @@ def extra_vars_shell_text(values: Mapping[str, str | bool | int]) -> str:
     return shlex.join(extra_vars_arguments(values))
 
 
-def _literal(value: Any) -> str:
+def _literal(value: Any, is_data: Callable[[str], bool]) -> str:
+    if isinstance(value, Mapping):
+        entries = (f"{json.dumps(str(name))}: {_literal(entry, is_data)}" for name, entry in value.items())
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_literal(element, is_data) for element in value) + "]"
     text = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
-    return f"!unsafe {text}" if isinstance(value, str) and looks_like_template(value) else text
+    return f"!unsafe {text}" if isinstance(value, str) and looks_like_template(value) and is_data(value) else text

@@ -255,8 +255,8 @@ class SettingsSession(SessionInputs):
         """
         if foreign_kubeconfigs.is_own_uncopied_directory(directory):
             return str(record["give_back"])
-        repeated = {
-            **repeated,
+        repeated = {  # the other words of its request, and its overrides, are a stranger's
+            **{name: value for name, value in repeated.items() if name in self.context.extra and name != "overrides"},
             **servers_named_by_foreign_runs.extra_vars_naming_external_resources(self.context.extra),
         }
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)

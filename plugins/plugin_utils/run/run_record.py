@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -25,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.read_secret_settings import mask_secret_values
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.setting_templates import UnsafeText
 
 from .run_directory import read_document_if_exists
 
@@ -183,10 +183,11 @@ class CommandLine:
     ) -> str:
         """Return the command that gives back what the run holds, kept or not, from any shell and working directory.
 
-        repeated: values of ``-e`` that it gives again, because a template in a run directory is not executed.
+        repeated: values of ``-e`` that it gives again, because a template in a run directory is not executed. An
+        UnsafeText in them is no template.
         """
         words = self._program_and_files(project) + self._secrets()
-        words += ["-e", json.dumps(dict(repeated))] if repeated else []
+        words += extra_vars_arguments(repeated, lambda text: isinstance(text, UnsafeText)) if repeated else []
         return _command_with_environment(
             [*words, "--tags", ",".join(tags), *_run_dir_arguments(run_dir, cluster_keep=False)]
         )

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.template import trust_as_template
+from ansible.template import Templar, trust_as_template
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import run_record, settings_from_run_directory
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import setting_templates
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
-from settings_sessions import PRESETS, ended, lines, load, opened, session
+from settings_sessions import LOADER, PRESETS, ended, lines, load, opened, session
 
 pytestmark = pytest.mark.usefixtures("ansible_plugins")  # defaults look up the environment
 
@@ -186,6 +187,32 @@ def test_a_program_of_the_first_session_is_given_again_by_the_give_back_command(
     directory = opened(tmp_path, extra=given)
     assert json.dumps(given) in shlex.split((directory / "GIVE_BACK").read_text())
     session(tmp_path, ["cleanup"], {"run_dir": str(directory), **given}).begin()
+
+
+def run_give_back(tmp_path: Path, directory: Path) -> dict[str, Any]:
+    """Begin the session of GIVE_BACK as Ansible does; return its values of ``-e``."""
+    words = [word for word in shlex.split((directory / "GIVE_BACK").read_text()) if word.startswith("{")]
+    extra = {name: value for word in words for name, value in LOADER.load(trust_as_template(word)).items()}
+    session(tmp_path, ["cleanup", "release"], extra).begin()
+    return extra
+
+
+def test_a_text_that_is_no_template_stays_one_beside_a_program_in_the_give_back_command(tmp_path: Path) -> None:
+    """A word such as matrix is given again as a whole for a program in it."""
+    matrix = {"fine_tuning_image": [TRAP % (tmp_path / "proof")], "cluster_managed_ocm": ["/bin/ocm"]}
+    directory = opened(tmp_path, extra={"matrix": matrix})
+    assert run_give_back(tmp_path, directory)["matrix"] == matrix
+    assert not (tmp_path / "proof").exists()
+
+
+def test_the_give_back_command_of_a_received_run_has_no_word_of_a_stranger(tmp_path: Path) -> None:
+    """What a default names is a known program, so the stranger's matrix is not refused for it."""
+    default = SettingsContext.of("fine_tuning", {}, {}, LOADER, Templar(loader=LOADER)).defaults["rehearsal_cache_dir"]
+    matrix = {"fine_tuning_image": [TRAP % (tmp_path / "proof")], "cluster_managed_ocm": [str(default)]}
+    received = Path(shutil.copytree(opened(tmp_path, extra={"matrix": matrix}), tmp_path / "received"))
+    session(tmp_path, ["report"], {"run_dir": str(received)}).begin()
+    assert "matrix" not in run_give_back(tmp_path, received)
+    assert not (tmp_path / "proof").exists()
 
 
 @pytest.mark.parametrize(
