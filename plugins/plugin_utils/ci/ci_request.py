@@ -93,8 +93,9 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     project, arguments = _project_and_test_arguments(asked, own, offer)
     where = asked.origins.get("test", "/test")
     wanted = parse_preset_names(arguments)
-    for name in wanted:
-        _check_preset(name, project, offer, where)
+    # The presets of the job are those of its own project: in another one, the same names do something else.
+    for name in wanted or (own.presets if project != own.project else []):
+        _check_preset(name, project, offer, where if wanted else asked.origins.get("project", where))
     presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
     for step, runs in asked.steps.items():
         if step not in STEPS and not (runs and step in ALWAYS):
@@ -249,7 +250,7 @@ def read_request(
         )
     request = requested_run(asked, own, offer)
     words = {"preset": request.presets, "overrides": request.overrides}
-    if asked.arguments or asked.variables:
+    if asked.arguments or asked.variables or request.project != own.project:
         of_request = find_context(request.project, {name: value for name, value in words.items() if value})
         refuse_heavy_load(asked, request, offer, of_request)
     return _format_module_result(job, request, notes, "", params)

@@ -182,6 +182,14 @@ def test_presets_of_the_job_itself_need_no_permission() -> None:
     assert request("", CiRequest("fine_tuning", ["many_jobs", "keep"])).presets == ["many_jobs", "keep"]
 
 
+@pytest.mark.parametrize("comment", ["/project users", "/test light users", "/test light\n/project users"])
+def test_presets_of_the_job_need_permission_in_another_project(comment: str) -> None:
+    own = CiRequest("fine_tuning", ["light"])
+    assert "light sets rehearsal_nodes_real: it starts a real node, as root" in refusal(comment, own)
+    assert request(comment, own, replace(OFFER, permitted=["light"])) == CiRequest("users", ["light"])
+    assert request(comment.replace("users", "serving"), own) == CiRequest("serving", ["light"])
+
+
 def test_help_names_what_may_be_asked_for() -> None:
     text = ci_request.help_text(OFFER, OWN, "light")
     assert "/test light [PROJECT] PRESET…" in text and "`fine_tuning_count`" in text and "`mac5`" in text

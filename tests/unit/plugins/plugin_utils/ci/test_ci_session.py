@@ -197,6 +197,16 @@ def test_the_load_decides_whether_a_run_is_heavy(tmp_path: Path, comment: str, w
     assert "the run would be heavy: " in str(caught.value) and words in str(caught.value)
 
 
+def test_the_load_of_another_project_decides_too(tmp_path: Path) -> None:
+    def with_inventory(project: str, words: Mapping[str, Any]) -> SettingsContext:
+        return find_context(project, {**words, "fine_tuning_count": 501})
+
+    event = changed(tmp_path, "/test seatrial\n/project fine_tuning")
+    given = options(event_file=event, test="seatrial", project="workload_scale")
+    with pytest.raises(InputError, match="/test in line 1 .* the run would be heavy: .* 501 pods"):
+        ci_request.read_request(given, _presets(), ACTIONS, with_inventory)
+
+
 def test_a_lab_that_permits_a_heavy_preset_permits_its_load(tmp_path: Path) -> None:
     path = changed(tmp_path, "/test fine_tuning many_jobs\n/var fine_tuning_count: 900")
     assert read(ACTIONS, event_file=path, permitted_presets=["many_jobs"])["presets"] == ["many_jobs"]
