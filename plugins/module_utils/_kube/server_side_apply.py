@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
 
 from .client import Client
-from .object_accessors import apply_json_merge_patch, format_object_title
+from .object_accessors import apply_json_merge_patch, format_object_title, get_label
 
 #: In place of the content of a Secret, before and after a change.
 HIDDEN, CHANGED = "(hidden)", "(hidden, changed)"
@@ -77,12 +78,16 @@ def apply_manifests_with_diff(
 ) -> dict[str, Any]:
     """Apply manifests in order; return the keys ``changed``, ``applied`` and ``diff`` of the module's result.
 
+    A namespace that exists and does not belong to the run stays as it is: with the run's label, it would be deleted.
+
     check: whether the API server only validates them. Raises InputError for an unknown kind, ApiError.
     """
     diff, applied = ObjectDiff(), []
     for manifest in manifests:
         meta = manifest["metadata"]
         before = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        if before is not None and _is_namespace_of_others(manifest, before):
+            continue
         after = _apply_manifest(client, manifest, before is None and check, check)
         if before is None:
             diff.created(manifest)
@@ -92,6 +97,11 @@ def apply_manifests_with_diff(
             continue
         applied.append(format_object_title(manifest))
     return {"changed": bool(applied), "applied": applied, "diff": diff.shown()}
+
+
+def _is_namespace_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    run = get_label(manifest, run_labels.RUN)
+    return manifest.get("kind") == "Namespace" and bool(run) and get_label(before, run_labels.RUN) != run
 
 
 def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import (
+    ObjectDiff,
+    apply_manifests_with_diff,
+)
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -46,3 +51,37 @@ def test_the_content_of_a_secret_is_hidden() -> None:
     diff.patched({**made, "metadata": {"name": "b"}}, {"data": {"key": "bmV3"}})
     assert "Y2FuYXJ5" not in str(diff.shown()) and "bmV3" not in str(diff.shown())
     assert diff.before["Secret b"] != diff.after["Secret b"]
+
+
+class OneNamespace:
+    """A client of a server with one namespace, which has these labels."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self.there = {"kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
+
+    def kind_of(self, manifest: dict[str, Any]) -> str:
+        return str(manifest["kind"])
+
+    def get(self, _kind: str, name: str, _namespace: str) -> dict[str, Any] | None:
+        return self.there if name == "team" else None
+
+    def apply(self, manifest: dict[str, Any], check: bool) -> dict[str, Any]:
+        if manifest["metadata"]["name"] == "team" and not check:
+            self.there = manifest
+        return manifest
+
+
+@pytest.mark.parametrize(
+    ("labels", "changed"), [({}, []), ({run_labels.RUN: "b"}, []), ({run_labels.RUN: "a"}, ["team"])]
+)
+def test_a_namespace_of_others_does_not_get_the_label_by_which_it_would_be_deleted(
+    labels: dict[str, str], changed: list[str]
+) -> None:
+    mine = {"labels": {run_labels.RUN: "a", "x": "1"}}
+    wanted: list[dict[str, Any]] = [
+        {"kind": "Namespace", "metadata": {"name": name, **mine}} for name in ("team", "new")
+    ]
+    client: Any = OneNamespace(labels)
+    applied = apply_manifests_with_diff(client, wanted)["applied"]
+    assert applied == [f"Namespace {name}" for name in (*changed, "new")]
+    assert (client.there["metadata"]["labels"] == labels) is not bool(changed)
