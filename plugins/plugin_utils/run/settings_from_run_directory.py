@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ex
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     dotted_paths,
+    secrets_inside_settings,
     setting_templates,
     settings_naming_programs,
 )
@@ -81,7 +82,7 @@ def read_recorded_request(
 def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``-e`` values that a later session needs again: programs, and templates without a value.
 
-    settings: the effective settings of this session, which hold the values of the other templates.
+    settings: the effective settings of this session, which hold the values of the other templates. Secrets are masked.
     """
     repeated: dict[str, Any] = {}
     for layer in request.layers:
@@ -93,6 +94,7 @@ def extra_vars_to_repeat(request: RequestedSettings, settings: Mapping[str, Any]
                 if key in programs
                 or (setting_templates.has_template(value) and _value_of_earlier_session(settings, key) is _NO_VALUE)
             }
+            values = secrets_inside_settings.mask_settings(values)
             repeated |= values if layer.kind == "extra" or not values else {"overrides": values}
     return repeated
 

@@ -94,6 +94,20 @@ def test_a_session_that_needs_them_again_says_so_and_one_that_gives_back_does_no
     assert secrets_inside_settings.kept_secret_entries()["fine_tuning_environment.MY_TOKEN"] == CANARY
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"fine_tuning_environment": {**ENVIRONMENT, "RUN": trust_as_template("{{ run_id }}")}},
+        {"matrix": {"fine_tuning_environment": [ENVIRONMENT], "cluster_managed_ocm": ["/bin/ocm"]}},
+    ],
+)
+def test_a_value_that_the_give_back_command_gives_again_has_none(tmp_path: Path, extra: dict[str, Any]) -> None:
+    directory = begun(tmp_path, extra=extra)
+    again = json.loads(shlex.split((directory / "GIVE_BACK").read_text())[-5])
+    assert again.keys() == extra.keys() and "<secret>" in json.dumps(again)
+    session(tmp_path, ["cleanup", "release"], {"run_dir": str(directory), **again}).begin()
+
+
 def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> None:
     template = trust_as_template("{{ vault_token }}")
     known = {"vault_token": CANARY, "fine_tuning_environment": {"MY_TOKEN": template}}
