@@ -56,6 +56,13 @@ class SettingsSession(SessionInputs):
 
     def begin(self) -> dict[str, Any]:
         """Open a new run or continue an earlier one. Every error in the input is found before a file is written."""
+        try:
+            return self._begin()
+        except InputError as error:
+            error.args = (self.without_secrets(str(error)), *error.args[1:])
+            raise
+
+    def _begin(self) -> dict[str, Any]:
         extra, run_dir = self.context.extra, self.context.variables.get("run_dir")
         self.context.check_names()
         if shown := self.context.preset_list():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     phase_preconditions,
     read_secret_settings,
@@ -19,7 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     settings_from_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import (
+    SettingsContext,
+    raw_variable_value,
+)
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import (
     RequestedSettings,
 )
@@ -107,9 +111,20 @@ class SessionInputs:
         run, skip = self.tags()
         return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
 
+    def without_secrets(self, text: str) -> str:
+        """Return the text of an error, which may show a value, without the secrets inside settings."""
+        try:
+            trees = list(self.context.trusted_values())
+        except InputError:  # presets that can't be read
+            trees = [raw_variable_value(self.context.extra)]
+        known = [secret for values in trees for secret in secrets_inside_settings.texts_with_secrets(values)]
+        return read_secret_settings.mask_secret_values(text, [*known, *(repr(secret)[1:-1] for secret in known)])
+
     def command(self) -> run_record.CommandLine:
         """Return the command line, in which secrets are known."""
         inside = secrets_inside_settings.known_secrets_by_dotted_key(self.entries)
+        typed = secrets_inside_settings.texts_with_secrets(raw_variable_value(self.context.extra))
+        inside |= {f"-e, text {number}": text for number, text in enumerate(typed)}
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
 
     def new_session(

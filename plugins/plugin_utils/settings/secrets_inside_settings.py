@@ -89,6 +89,19 @@ def mask_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: mask_setting(name, value) for name, value in values.items()}
 
 
+def texts_with_secrets(values: Mapping[str, Any]) -> list[str]:
+    """Return the texts in settings, and in ``overrides``, that files have masked, also if another layer replaces them.
+
+    values: setting, dotted key or word -> value.
+    """
+    overrides = values.get("overrides")
+    every = [values, overrides] if isinstance(overrides, Mapping) else [values]
+    named = [(name, value) for settings in every for name, value in settings.items()]
+    masked = setting_templates.texts_in_value([mask_setting(name, value) for name, value in named])
+    texts = setting_templates.texts_in_value([value for _name, value in named])
+    return [text for text, shown in zip(texts, masked, strict=True) if text != shown]
+
+
 def secret_entries_of_setting(setting: str, value: Any) -> dict[str, str]:
     """Return the secrets in a dictionary of environment variables; MASK for those that were read from a file."""
     entries = value if isinstance(value, Mapping) else {}

@@ -108,6 +108,26 @@ def test_a_value_that_the_give_back_command_gives_again_has_none(tmp_path: Path,
     session(tmp_path, ["cleanup", "release"], {"run_dir": str(directory), **again}).begin()
 
 
+def test_the_command_is_recorded_without_those_that_another_value_replaces(tmp_path: Path) -> None:
+    loses = {"fine_tuning_environment": {"HF_TOKEN_V2": CANARY}}
+    directory = begun(tmp_path, extra={"overrides": loses, "fine_tuning_environment": {"HF_TOKEN_V2": "other-kanary"}})
+    assert "HF_TOKEN_V2" in run_record.read_record(directory)["command"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"extra": {"fine_tuning_environment": {}, "matrix": {"fine_tuning_environment": [{"HF_TOKEN_V2": CANARY}]}}},
+        {"extra": {"matrix": {"fine_tuning_environment": {"HF_TOKEN_V2": CANARY}}}},
+        {"matrix": {"fine_tuning_environment": {"HF_TOKEN_V2": CANARY}}},
+    ],
+)
+def test_an_error_shows_none(tmp_path: Path, more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="matrix.*<secret>") as refused:
+        session(tmp_path, **more).begin()
+    assert "kanary" not in str(refused.value)
+
+
 def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> None:
     template = trust_as_template("{{ vault_token }}")
     known = {"vault_token": CANARY, "fine_tuning_environment": {"MY_TOKEN": template}}
