@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import terminal_output
@@ -16,8 +17,9 @@ PLUGINS = Path(__file__).parents[5] / "plugins"
 
 def test_a_line_has_no_characters_that_control_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(terminal_output.Display, "display", lambda _self, line, **_more: shown.append(line))
-    monkeypatch.setattr(terminal_output.Display, "warning", lambda _self, text: shown.append(text))
+    # Not the methods of the class: other tests may have set them at the one object that Ansible has.
+    screen = SimpleNamespace(display=lambda line, **_more: shown.append(line), warning=shown.append)
+    monkeypatch.setattr(terminal_output, "Display", lambda: screen)
     terminal_output.show_line("t1128 \x1b]52;c;eA==\x07\u202e held", stderr=True)
     terminal_output.show_warning("t1128 \x1b]52;c;eA==\x07\u202e held")
     assert shown == ["t1128 \u241b]52;c;eA==\u2407\ufffd held"] * 2
