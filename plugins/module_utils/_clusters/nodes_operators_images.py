@@ -21,6 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path, get_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
+    node_allocatable_count,
+)
 
 from . import cluster_properties
 from .cluster_properties import OperatorVersions, operator_versions
@@ -122,7 +125,7 @@ def cumulative_gpu_use_by_node(
                 str(node["metadata"]["name"]),
                 {
                     "product": get_label(node, product) or resource,
-                    "allocatable": parse_kube_count(field_at_path(node, "status.allocatable", {}).get(resource, "0")),
+                    "allocatable": node_allocatable_count(node, resource),
                     "held": 0,
                     "pods": 0,
                 },

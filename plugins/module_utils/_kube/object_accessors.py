@@ -46,8 +46,9 @@ def is_condition_true(item: Mapping[str, Any] | None, kind: str) -> bool:
 
 
 def get_label(item: Mapping[str, Any], name: str) -> str:
-    """Return a label of an object, "" without it."""
-    return str((item["metadata"].get("labels") or {}).get(name, ""))
+    """Return a label of an object, "" without it, or if what a server has sent as labels are none."""
+    labels = item["metadata"].get("labels")
+    return str(labels.get(name, "")) if isinstance(labels, dict) else ""
 
 
 def format_object_title(item: Mapping[str, Any]) -> str:

@@ -17,7 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import (
+    parse_kube_count,
+    parse_kube_quantity,
+)
 
 from .client import Client
 from .object_accessors import field_at_path
@@ -124,6 +127,11 @@ def why_pod_is_unschedulable(
 def node_allocatable_amount(node: Mapping[str, Any], resource: str) -> float:
     """Return the allocatable amount of a resource of a node, as a number."""
     return parse_kube_quantity((field_at_path(dict(node), "status.allocatable") or {}).get(resource, "0"))
+
+
+def node_allocatable_count(node: Mapping[str, Any], resource: str) -> int:
+    """Return the allocatable amount of a resource of a node as a whole number, 0 if it counts nothing."""
+    return parse_kube_count((field_at_path(node, "status.allocatable") or {}).get(resource, "0"))
 
 
 def strip_trailing_zeros(text: Any) -> str:

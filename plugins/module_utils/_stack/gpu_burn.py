@@ -16,11 +16,11 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, ProcessError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_count
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path, get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
+    node_allocatable_count,
     why_pod_waits_or_ended,
 )
 
@@ -115,7 +115,7 @@ def nodes_with_gpus(client: Client) -> list[dict[str, Any]]:
 
 def advertised_gpu_count(node: Mapping[str, Any]) -> int:
     """Return the number of GPUs that a node advertises; with time-slicing, each counts as several."""
-    return parse_kube_count(field_at_path(node, "status.allocatable", {}).get(RESOURCE, "0"))
+    return node_allocatable_count(node, RESOURCE)
 
 
 def has_simulated_gpus(node: Mapping[str, Any]) -> bool:

@@ -93,7 +93,7 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     project, arguments = _project_and_test_arguments(asked, own, offer)
     where = asked.origins.get("test", "/test")
     wanted = parse_preset_names(arguments)
-    # The presets of the job are those of its own project: in another one, the same names do something else.
+    # The presets of the job belong to the project of the job: in another project, the same names do something else.
     for name in wanted or (own.presets if project != own.project else []):
         _check_preset(name, project, offer, where if wanted else asked.origins.get("project", where))
     presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
