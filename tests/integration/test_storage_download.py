@@ -278,3 +278,59 @@ def test_a_server_names_no_file_outside_of_the_folder_of_its_source(tmp_path: Pa
     assert failed["message"] == f"'tiny/{name}' would be outside of the folder of its source"
     assert there.read_bytes() == WEIGHTS
     assert not list(tmp_path.rglob("outside")) and not list(tmp_path.rglob(".seatrial/*.json"))
+
+
+def redirecting(to: str) -> type[http.server.BaseHTTPRequestHandler]:
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", to)
+            self.end_headers()
+
+        def log_message(self, *_given: object) -> None:
+            return
+
+    return Site
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:{}/rows.json", "ftp://127.0.0.1:{}/rows.json"])
+def test_a_redirect_from_https_to_another_scheme_is_refused(tmp_path: Path, address: str) -> None:
+    certificate = servers.certificate(tmp_path)
+    Hub.seen, Hub.broken = [], {}
+    with serving(Hub) as other, serving(redirecting(address.format(other)), certificate) as port:
+        (failed,) = download(tmp_path, f"https://127.0.0.1:{port}/rows.json", authority=str(certificate[0]))
+    assert failed["message"].endswith(f"it redirects to {address.format(other)}, which is not https")
+    assert not Hub.seen
+
+
+def test_checksums_that_could_not_be_read_are_not_taken_as_missing(tmp_path: Path) -> None:
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503 if self.path.endswith("SHA256SUMS") else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_given: object) -> None:
+            return
+
+    with serving(Site) as port:
+        (failed,) = download(tmp_path, f"http://127.0.0.1:{port}/tiny")
+    assert failed["message"] == f"http://127.0.0.1:{port}/tiny/SHA256SUMS: status 503 (5 attempts)"
+    assert not list(tmp_path.rglob(".seatrial/*.json"))
+
+
+@pytest.mark.parametrize("answer", [b"[]", b'{"siblings": [1], "sha": "c0ffee"}', b"{"])
+def test_an_answer_that_is_no_list_of_files_is_one_sentence(tmp_path: Path, answer: bytes) -> None:
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_given: object) -> None:
+            return
+
+    with serving(Site) as port:
+        (failed,) = download(tmp_path, "hf://org/tiny", hub=f"http://127.0.0.1:{port}")
+    assert failed["message"].startswith("hf://org/tiny: its server answers with no list of files: ")

@@ -38,10 +38,16 @@ TRIES = 5
 CHUNK = 1 << 20
 TIMEOUT = 60.0
 PROGRESS = 2.0
+#: Bytes of a list of files.
+MOST = 64 << 20
 
 
 class Failed(Exception):
     """The message for the user."""
+
+
+class Denied(Failed):
+    """A server refuses to answer, or does not have it."""
 
 
 class File:
@@ -52,13 +58,24 @@ class File:
         self.signed = signed or (lambda url: {})
 
 
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects to HTTP servers, and from https only to https."""
+
+    def redirect_request(self, request, reply, code, message, headers, url):
+        scheme = urllib.parse.urlsplit(url).scheme
+        if scheme != "https" and (scheme, request.type) != ("http", "http"):
+            raise Failed(f"{request.full_url}: it redirects to {url.partition('?')[0]}, which is not https")
+        return super().redirect_request(request, reply, code, message, headers, url)
+
+
 class Web:
     """Requests with retries. Headers with credentials are not sent to the host of a redirect."""
 
     def __init__(self, authority):
-        self.context = ssl.create_default_context()
+        context = ssl.create_default_context()
         if authority:
-            self.context.load_verify_locations(cafile=authority)
+            context.load_verify_locations(cafile=authority)
+        self.opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), Redirects())
 
     def open(self, url, headers=None, first=0):
         """Return the reply, from byte ``first`` on if the server can (status 206)."""
@@ -66,12 +83,12 @@ class Web:
         for name, value in (headers or {}).items():
             request.add_unredirected_header(name, value)
         try:
-            return urllib.request.urlopen(request, timeout=TIMEOUT, context=self.context)
+            return self.opener.open(request, timeout=TIMEOUT)
         except urllib.error.HTTPError as error:
             words = {401: "; a token or key is required", 403: "; check token or keys", 404: ""}.get(error.code)
             if words is None and error.code != 416:
                 raise OSError(f"{url}: status {error.code}") from error  # another attempt may succeed
-            raise Failed(f"{url}: status {error.code}{words or ''}") from error
+            raise Denied(f"{url}: status {error.code}{words or ''}") from error
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
                 raise Failed(f"{url}: {error.reason}; is the certificate authority in storage_ca_file?") from error
@@ -80,7 +97,10 @@ class Web:
     def read(self, url, headers=None):
         def once():
             with self.open(url, headers) as reply:
-                return reply.read()
+                text = reply.read(MOST + 1)
+            if len(text) > MOST:
+                raise Failed(f"{url}: the list of files has more than {MOST >> 20} MiB")
+            return text
 
         return retried(once)
 
@@ -203,7 +223,7 @@ class Server:
 
         try:
             text = retried(once).decode(errors="replace")
-        except Failed:
+        except Denied:
             return {}
         lines = [re.fullmatch(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)", line) for line in text.splitlines()]
         # Some servers answer with a page whatever the address is.
@@ -355,7 +375,10 @@ def download(specification, credentials):
         if record is not None:
             tell("source", seconds=0.0, downloaded=0, **{**record, "sums": {}})
             continue
-        files, revision = servers[source["source"].partition("://")[0]].files(source)
+        try:
+            files, revision = servers[source["source"].partition("://")[0]].files(source)
+        except (ValueError, LookupError, TypeError, AttributeError, xml.etree.ElementTree.ParseError) as error:
+            raise Failed(f"{source['source']}: its server answers with no list of files: {error!r:.200}") from error
         left.append((source, files, revision))
     total = sum(one.size or 0 for _source, files, _revision in left for one in files)
     free = shutil.disk_usage(folder).free + sum(sizes_of_parts(folder, one[0], one[1]) for one in left)
