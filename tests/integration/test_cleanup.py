@@ -186,3 +186,26 @@ def test_a_server_that_does_not_answer_is_an_error_unless_it_may_be_gone(tmp_pat
             run_cleanup.CleanupSpec(str(path), "t1121-abcdef", unreachable="skip"), StepDirectory(None)
         )
         assert result["reachable"] is False and result["summary"].endswith("if any, remain")
+
+
+def test_a_namespace_is_kept_while_an_aggregated_api_server_does_not_answer(client: Client, run_id: str) -> None:
+    group = f"{run_id}.example.com"
+    service = {"group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 1}
+    service["service"] = {"name": "not-there", "namespace": "default"}
+    version = "apiregistration.k8s.io/v1"
+    said: list[str] = []
+    client.create(labelled("", "APIService", f"v1.{group}", version=version, spec=service))
+    try:
+        client.create(labelled(run_id, "Namespace", run_id))
+        deadline = time.monotonic() + 120
+        while f"{group}/v1" not in client.unknown_groups:
+            assert time.monotonic() < deadline, "the API server does not show the group"
+            time.sleep(0.1)
+            client.kinds()
+        outcome = RunCleanup(client, run_id, say=said.append).clean(120)
+        assert outcome.handed_over == [f"Namespace {run_id}"] and exists(client, "v1", "Namespace", run_id)
+        assert outcome.unlisted == [f"all kinds of {group}/v1"]
+        assert f"these can't be listed: all kinds of {group}/v1" in said[-1]
+    finally:
+        client.delete(client.kind(version, "APIService"), f"v1.{group}")
+        client.delete(client.kind("v1", "Namespace"), run_id)

@@ -36,6 +36,9 @@ _FEW = 200
 #: Seconds between two progress lines.
 _REPORT_INTERVAL = 5.0
 
+#: Groups of aggregated API servers in which nobody creates objects. These servers are missing on many clusters.
+_GROUPS_OF_METRICS = ("metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
+
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 
@@ -92,7 +95,7 @@ class RunCleanup:
     def find(self) -> list[LabelledObject]:
         """Return all objects with the run's label, except nodes to keep. The kinds are listed again each time."""
         kinds = deletion_order.filter_deletable_kinds(self.client.kinds(), self.only)
-        self.outcome.unlisted = []
+        self.outcome.unlisted = kinds_without_answer(self.client)
         everything = deletion_order.remove_duplicate_objects(self._listed(kinds))
         nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
         self.outcome.kept = deletion_order.count_by_kind(nodes)
@@ -340,13 +343,25 @@ def list_metadata_or_refusal(client: Client, kind: ServedKind, namespace: str = 
 def list_objects_of_kinds(
     client: Client, kinds: Sequence[ServedKind], namespace: str
 ) -> tuple[list[tuple[ServedKind, dict[str, Any]]], list[str]]:
-    """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed."""
+    """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed.
+
+    kinds: of those that the client has just discovered.
+    """
     with ThreadPool(_PARALLEL) as pool:
         lists = list(pool.map(lambda kind: list_metadata_or_refusal(client, kind, namespace), kinds))
     listed = [
         (kind, item) for kind, items in zip(kinds, lists, strict=True) if not isinstance(items, str) for item in items
     ]
-    return listed, [items for items in lists if isinstance(items, str)]
+    return listed, [items for items in lists if isinstance(items, str)] + kinds_without_answer(client)
+
+
+def kinds_without_answer(client: Client) -> list[str]:
+    """Return which kinds the client could not discover, because an aggregated API server does not answer."""
+    return [
+        f"all kinds of {version}"
+        for version in client.unknown_groups
+        if version.partition("/")[0] not in _GROUPS_OF_METRICS
+    ]
 
 
 def _is_refusal(error: ApiError) -> bool:

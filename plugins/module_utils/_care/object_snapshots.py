@@ -65,7 +65,7 @@ def snapshot_all_objects(client: Client, run: str = "") -> ObjectsSnapshot:
     """
     kinds = [kind for kind in client.kinds() if "list" in kind.verbs and kind.kind not in EXCLUDED]
     entries: dict[ComparedObject, bool] = {}
-    unlisted = []
+    unlisted = [f"all kinds of {version}" for version in client.unknown_groups]
     with ThreadPool(_PARALLEL) as pool:
         for kind, listed in zip(
             kinds, pool.map(lambda kind: _list_kind_entries(client, kind, run), kinds), strict=True

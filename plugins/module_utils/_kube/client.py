@@ -61,6 +61,7 @@ class Client:
         self.timeout = timeout
         self._idle: list[ApiServerConnection] = []
         self._kinds: dict[str, list[ServedKind]] = {}
+        self.unknown_groups: list[str] = []
         self._lock = threading.Lock()
 
     @classmethod
@@ -218,20 +219,20 @@ class Client:
         return kinds
 
     def kinds(self) -> list[ServedKind]:
-        """Return every kind that the server has, each in its group's preferred version."""
+        """Return every kind that the server has, in a version of its group; note in ``unknown_groups`` the rest."""
         kinds: list[ServedKind] = []
+        self.unknown_groups = []
         for base in ("/api", "/apis"):
             document = self.request("GET", base, accept=discovery.AGGREGATED)
             with expect_documented_form(f"GET {base} at {self.access.server}", document):
                 if document.get("kind") == "APIGroupDiscoveryList":
                     kinds += discovery.kinds_in_preferred_versions(document)
+                    self.unknown_groups += discovery.groups_without_answer(document)
                     continue
-                versions = document.get("versions") or [
-                    group["preferredVersion"]["groupVersion"] for group in document.get("groups") or []
-                ]
-                names = [str(version) for version in versions]
-            for name in names:
-                kinds += self._discover(name)
+                groups = document.get("groups") or []
+                versions = document.get("versions") or [group["preferredVersion"]["groupVersion"] for group in groups]
+            for version in versions:
+                kinds += self._discover(str(version))
         return kinds
 
     # Objects

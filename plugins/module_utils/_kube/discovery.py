@@ -76,3 +76,16 @@ def kinds_in_preferred_versions(document: dict[str, Any]) -> list[ServedKind]:
                     ),
                 )
     return list(kinds.values())
+
+
+def groups_without_answer(document: dict[str, Any]) -> list[str]:
+    """Return the versions of an APIGroupDiscoveryList whose kinds are unknown, as their server has not answered yet.
+
+    Aggregated API servers, such as those of OpenShift, serve them. If they answered before, their kinds are known.
+    """
+    return [
+        f"{(group.get('metadata') or {}).get('name')}/{version['version']}"
+        for group in document.get("items") or []
+        for version in group.get("versions") or []
+        if version.get("freshness") == "Stale" and not version.get("resources")
+    ]

@@ -27,6 +27,7 @@ class Server:
 
     def __init__(self, refused: dict[tuple[str, str], int], objects: dict[tuple[str, str], list[str]]) -> None:
         self.refused, self.objects = refused, objects
+        self.unknown_groups: list[str] = []
 
     def kinds(self) -> list[ServedKind]:
         return KINDS
@@ -104,6 +105,15 @@ def test_a_namespace_and_a_definition_that_can_not_be_looked_into_are_kept(statu
     assert sorted(outcome.handed_over) == ["CustomResourceDefinition things.my.example.com", "Namespace mine"]
     assert any(f"it may have objects of others: these can't be listed: Secret ({status})" in line for line in said)
     assert any(f"its objects can't be listed: Thing ({status})" in line for line in said)
+
+
+def test_a_namespace_is_kept_while_an_aggregated_server_does_not_tell_its_kinds() -> None:
+    server, said = OwnObjects({}), list[str]()
+    server.unknown_groups = ["route.example.com/v1", "metrics.k8s.io/v1beta1"]
+    outcome = RunCleanup(server, "t1121-abcdef", say=said.append).clean(10)  # type: ignore[arg-type]
+    assert outcome.handed_over == ["Namespace mine"] and "mine" not in server.deleted
+    assert outcome.unlisted == ["all kinds of route.example.com/v1"]
+    assert any("objects of others: these can't be listed: all kinds of route.example.com/v1" in line for line in said)
 
 
 def test_an_empty_namespace_and_an_unused_definition_are_deleted() -> None:
