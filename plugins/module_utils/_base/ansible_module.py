@@ -20,7 +20,7 @@ from . import disk_reserve
 from .errors import SeatrialError, shorten_error_message
 from .signals import exit_with_parent
 from .step_directory import StepDirectory
-from .untrusted_input import escape_control_characters
+from .untrusted_input import escape_control_characters, without_keys_of_ansible
 
 #: Of every module that works on a cluster (fragment _cluster).
 CLUSTER: dict[str, Any] = {
@@ -127,4 +127,4 @@ def run_module_work(module: AnsibleModule, work: Callable[[StepDirectory], dict[
         module.fail_json(msg=escape_control_characters(_unexpected_error(error)), error=type(error).__name__)
     for warning in result.get("warnings", ()):  # ansible-core 2.23 accepts them in no other way
         module.warn(escape_control_characters(warning))
-    module.exit_json(**{key: value for key, value in result.items() if key != "warnings"})
+    module.exit_json(**without_keys_of_ansible(result))

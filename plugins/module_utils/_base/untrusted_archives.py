@@ -377,13 +377,18 @@ def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0)
 def extract_program_from_archive(archive: Path, program: str, path: Path, url: str) -> None:
     """Write a program of an archive to ``path``. url: where the archive is from. Raises ProcessError."""
     try:
-        with tarfile.open(archive) as members:
-            matching = (member for member in members if member.isfile() and Path(member.name).name == program)
-            member = next(matching, None)
-            content = members.extractfile(member) if member else None
-            if content is None:
-                raise ProcessError(f"{url} does not contain {program}")
-            with open(path, "wb") as target:
-                shutil.copyfileobj(content, target)
-    except (tarfile.TarError, OSError, EOFError) as error:
+        with open(archive, "rb") as packed:
+            first = packed.read(8)
+        opener = next((opener for magic, opener in _COMPRESSED.items() if first.startswith(magic)), open)
+        with opener(archive, "rb") as stream, (reader := TarHeaderReader(stream, url)).opened() as tar:
+            for member in reader.members(tar):
+                if tar.offset > MOST_UNPACKED:
+                    raise DataError(f"it has more than {MOST_UNPACKED / 2**30:.0f} GiB before the end of {program}")
+                if Path(member.name).name == program and (content := tar.extractfile(member)) is not None:
+                    disk_reserve.refuse_filling_disk(program, member.size, 0, path.parent)
+                    with open(path, "wb") as target:
+                        shutil.copyfileobj(content, target)
+                    return
+    except (*_DAMAGE, DataError) as error:
         raise ProcessError(f"{url} cannot be unpacked: {error}") from error
+    raise ProcessError(f"{url} does not contain {program}")

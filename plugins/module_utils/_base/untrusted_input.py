@@ -16,12 +16,12 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
-from .errors import AccessError, DataError, InputError
+from .errors import AccessError, DataError, InputError, SeatrialError
 
 #: A number that may be too large for a float, as 1e999.
 _LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
@@ -222,12 +222,13 @@ _FORM_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueEr
 
 
 @contextmanager
-def expect_documented_form(what: str, answer: Any) -> Iterator[None]:
+def expect_documented_form(what: str, answer: Any, error_type: type[SeatrialError] = AccessError) -> Iterator[None]:
     """Read an answer in the body; one of another form than expected is the server's error, not one of ours.
 
     Args:
-        what: Server, method and path.
+        what: Server, method and path; or the object that a pod has written.
         answer: The document that the body reads.
+        error_type: Of the error; DataError for what no repeated request changes.
 
     Raises:
         AccessError: The body met another form; it says what was found.
@@ -236,7 +237,7 @@ def expect_documented_form(what: str, answer: Any) -> Iterator[None]:
         yield
     except _FORM_ERRORS as error:
         lacking = f" without {error}" if isinstance(error, KeyError) else ""
-        raise AccessError(f"{what}: the answer has an unexpected form: {_described(answer)}{lacking}") from error
+        raise error_type(f"{what}: the answer has an unexpected form: {_described(answer)}{lacking}") from error
 
 
 def require_json_object(what: str, answer: Any, lists: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -272,6 +273,16 @@ def _described(answer: Any) -> str:
     if isinstance(answer, list):
         return f"a list of {len(answer)}"
     return {str: "text", bool: "true or false", type(None): "null"}.get(type(answer), "a number")
+
+
+#: Keys of a result that Ansible takes for itself: facts become variables of the play, one of them the Python to run.
+_KEYS_OF_ANSIBLE = frozenset(("ansible_facts", "deprecations", "exception", "invocation", "warnings"))
+
+
+def without_keys_of_ansible(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result of a task, which may have what a pod or a host reports, without keys that Ansible interprets."""
+    kept = {key: value for key, value in result.items() if key not in _KEYS_OF_ANSIBLE}
+    return {key: value for key, value in kept.items() if not str(key).startswith("_ansible_")}
 
 
 #: Control characters, those that reverse the order of a text, and line separators; not newline and tab.

@@ -215,8 +215,9 @@ def _read_user_credentials(
         access.reader = _token_reader(user, where, access.source)
         authorization = access.reader().authorization
     elif user.get("username"):
+        authority = _read_data_or_file(cluster, "certificate-authority", where, access.source)
         access.reader = partial(
-            requested_credentials.log_in_with_password, access, user["username"], user.get("password") or ""
+            requested_credentials.log_in_with_password, access, authority, user["username"], user.get("password") or ""
         )
     return ServerCredentials(authorization, certificate, key)
 

@@ -32,6 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 
 from .api_server_access import ApiServerAccess, ServerCredentials
 from .connection import ApiReply, ApiServerConnection, format_request_head
+from .tls import make_tls_context
 
 MODES = ("Never", "IfAvailable", "Always")
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -126,8 +127,10 @@ OAUTH_CLIENT = "openshift-challenging-client"
 _OAUTH_TIMEOUT = 30.0
 
 
-def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> ServerCredentials:
-    """Return a token of the cluster's OAuth server, or a basic header where there is none.
+def log_in_with_password(
+    access: ApiServerAccess, authority: bytes | None, user: str, password: str
+) -> ServerCredentials:
+    """Return a token of the cluster's OAuth server, or a basic header where there is none. authority: of the cluster.
 
     Raises AccessError if the server refuses the login or returns no token, Broken if it can't be reached.
     """
@@ -138,7 +141,7 @@ def log_in_with_password(access: ApiServerAccess, user: str, password: str) -> S
     address = _authorization_endpoint_of_reply(metadata)
     if not address:
         return ServerCredentials(basic)
-    at = _verified_oauth_server(address, access)
+    at = _verified_oauth_server(address, access, authority)
     query = urlencode({"response_type": "token", "client_id": OAUTH_CLIENT})
     head = format_request_head(at, "GET", f"?{query}")
     reply = _send_oauth_request(at, head + f"Authorization: {basic}\r\nX-CSRF-Token: 1\r\n".encode("latin-1"))
@@ -171,8 +174,8 @@ def _authorization_endpoint_of_reply(reply: ApiReply) -> str:
         return ""
 
 
-def _verified_oauth_server(address: str, access: ApiServerAccess) -> ApiServerAccess:
-    """Return the OAuth server, verified against the API server's CA and the system's."""
+def _verified_oauth_server(address: str, access: ApiServerAccess, authority: bytes | None) -> ApiServerAccess:
+    """Return the OAuth server, verified against the API server's CA and the system's, which gets no certificate."""
     parts = urlsplit(address)
     if not parts.hostname or parts.scheme not in ("https", "http"):
         raise AccessError(f"{access.server} names '{address}' as its OAuth server, which is not a URL")
@@ -180,8 +183,11 @@ def _verified_oauth_server(address: str, access: ApiServerAccess) -> ApiServerAc
         raise AccessError(
             f"{access.server} names '{address}' as its OAuth server; a password is not sent over plain http"
         )
-    if access.context is not None and not access.insecure:
-        access.context.load_default_certs()
+    context = None
+    if parts.scheme == "https":
+        context = make_tls_context(authority, None, None, access.insecure, access.source)
+        if not access.insecure:
+            context.load_default_certs()
     return ApiServerAccess(
         server=f"{parts.scheme}://{parts.netloc}",
         host=parts.hostname,
@@ -189,6 +195,6 @@ def _verified_oauth_server(address: str, access: ApiServerAccess) -> ApiServerAc
         prefix=parts.path,
         source=access.source,
         proxy=access.proxy,
-        context=access.context if parts.scheme == "https" else None,
+        context=context,
         insecure=access.insecure,
     )

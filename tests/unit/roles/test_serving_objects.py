@@ -217,3 +217,20 @@ def test_a_load_on_servers_of_others_needs_nothing_and_an_autoscaler_is_made_and
     assert needs["namespaces"] == [] and needs["permissions"] == []
     needs = required(serving_deploy="deployment", serving_autoscale={"max_replicas": 2, "metrics": []})
     assert verbs(needs, "horizontalpodautoscalers") == {"get", "list", "create", "patch", "delete"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"serving_url": "https://models.example.com"}, SECRET),
+        ({"serving_deploy": "tiny_model"}, SECRET),
+        ({}, ""),
+        ({"serving_gateway": "plain"}, ""),
+    ],
+)
+def test_servers_that_the_cluster_names_get_no_key(settings: dict[str, Any], key: str) -> None:
+    known: dict[str, Any] = {}
+    for folder in ("defaults", "vars"):
+        known.update(LOADER.load_from_file(str(ROLE / folder / "main.yml"), trusted_as_template=True))
+    known |= {"run_id": "t1", "run_point": "001", "serving_api_key": SECRET, **settings}
+    assert Templar(loader=LOADER, variables=known).template(known["__serving_key"]) == key

@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock, boot_id
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply
 
@@ -80,6 +81,9 @@ NAME = "perfscale-seatrial"
 #: run deletes all objects with that label and the lock is released after the cleanup.
 LABEL = "perfscale.seatrial/lock"
 HOLDER, WAITER = "holder", "waiter"
+
+#: Longest duration of a Lease, seconds (an int32 in the API), and the end of the year 9999.
+MOST_SECONDS, _LAST_MOMENT = 2**31 - 1, 253_402_300_799.0
 
 PURPOSE = "perfscale.seatrial/purpose"
 OWNER = "perfscale.seatrial/owner"
@@ -140,22 +144,23 @@ class LockLease:
     @classmethod
     def of(cls, lease: dict[str, Any]) -> LockLease:
         """Read an object."""
-        metadata, spec = lease["metadata"], lease.get("spec") or {}
-        annotations = metadata.get("annotations") or {}
-        return cls(
-            name=metadata["name"],
-            role=(metadata.get("labels") or {}).get(LABEL, ""),
-            run=spec.get("holderIdentity") or "",
-            duration=spec.get("leaseDurationSeconds") or 60,
-            purpose=annotations.get(PURPOSE, ""),
-            owner=annotations.get(OWNER, ""),
-            acquired=parse_micro_time(spec.get("acquireTime")),
-            renewed=parse_micro_time(spec.get("renewTime")),
-            transitions=spec.get("leaseTransitions") or 0,
-            uid=metadata.get("uid", ""),
-            version=metadata.get("resourceVersion", ""),
-            created=metadata.get("creationTimestamp") or "",
-        )
+        with expect_documented_form("Lease", lease):
+            metadata, spec = lease["metadata"], lease.get("spec") or {}
+            annotations = metadata.get("annotations") or {}
+            return cls(
+                name=str(metadata["name"]),
+                role=str((metadata.get("labels") or {}).get(LABEL, "")),
+                run=str(spec.get("holderIdentity") or ""),
+                duration=min(max(int(spec.get("leaseDurationSeconds") or 60), 1), MOST_SECONDS),
+                purpose=str(annotations.get(PURPOSE, "")),
+                owner=str(annotations.get(OWNER, "")),
+                acquired=parse_micro_time(spec.get("acquireTime")),
+                renewed=parse_micro_time(spec.get("renewTime")),
+                transitions=int(spec.get("leaseTransitions") or 0),
+                uid=str(metadata.get("uid", "")),
+                version=str(metadata.get("resourceVersion", "")),
+                created=str(metadata.get("creationTimestamp") or ""),
+            )
 
     def summary(self) -> dict[str, Any]:
         """Return the Lease as a module returns it."""
@@ -196,7 +201,8 @@ class ServerStore:
     def look(self) -> list[LockLease]:
         """See LockLeaseStore."""
         page = self._send("GET", self.path, query={"labelSelector": LABEL})
-        return [LockLease.of(item) for item in page.get("items") or []]
+        with expect_documented_form(f"{self.client.access.server}: the list of Leases", page):
+            return [LockLease.of(item) for item in page.get("items") or []]
 
     def put(self, entry: LockLease) -> LockLease:
         """See LockLeaseStore."""
@@ -237,7 +243,7 @@ class ServerStore:
     def _note_date(self, reply: ApiReply) -> None:
         try:
             moment = parsedate_to_datetime(reply.header("date") or "").timestamp()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return
         # A Date is truncated to seconds; half a second is the mean error.
         self._offset = moment + 0.5 - reply.answered
@@ -249,7 +255,7 @@ class ServerStore:
             if error.status == 404:
                 return
             raise
-        if LABEL not in (lease["metadata"].get("labels") or {}):
+        if not LockLease.of(lease).role:
             raise OwnershipError(
                 f"{self.client.access.server}: Lease {self.namespace}/{name} exists and is not ours (it lacks the "
                 f"label {LABEL}): choose another cluster_lock_namespace, or remove it"
@@ -284,17 +290,22 @@ def with_renewal_time(entry: LockLease, moment: float) -> LockLease:
 
 def format_micro_time(moment: float) -> str:
     """Return a moment as MicroTime: RFC 3339 with microseconds."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_micro_time(text: str | None) -> float:
     """Return a MicroTime in seconds since the epoch; 0 without one or if it can't be parsed."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else 0.0
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         return 0.0
 
 
 def format_utc_seconds(moment: float) -> str:
     """Return a time as text: UTC, to the second."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _utc(moment: float) -> datetime:
+    """Return a time, the nearest one that has four digits of the year: others may have written any."""
+    return datetime.fromtimestamp(min(max(moment, 0.0), _LAST_MOMENT), UTC)

@@ -29,9 +29,9 @@ SECOND, MICROSECOND = 1_000_000_000, 1_000
 class InferenceRequest:
     """A request. Moments in nanoseconds of the monotonic clock, 0: not yet.
 
-    asked: tokens of the answer that are asked for. closed_stream: number of the stream of a closed loop. refusals: how
-    often it was sent again because the server had refused it. last_turn: whether no turn follows. count: counts the
-    tokens of its answer.
+    asked: tokens of the answer that are asked for. most: those that its body permits. closed_stream: number of the
+    stream of a closed loop. refusals: how often it was sent again because the server had refused it. last_turn: whether
+    no turn follows. count: counts the tokens of its answer.
     """
 
     index: int
@@ -68,6 +68,7 @@ class InferenceRequest:
     answer: StreamedResponse = field(default_factory=StreamedResponse)
     body: list[bytes] = field(default_factory=list)
     learned: LearnedChunk | None = None
+    most: int = 0
     expected: LearnedChunk | None = None  # what was learned, if the next bytes begin a chunk
 
     def begin_attempt(self, now: int) -> None:
@@ -137,6 +138,17 @@ class InferenceRequest:
             if self.learned is None and text is not None and whole and len(events) == 1:
                 self.learned = LearnedChunk.learn(data, text)
             self.expected = self.learned
+
+    def count_tokens(self) -> None:
+        """Count the tokens of an answer that has ended; it fails with a count of the server that it can't have."""
+        answer, most = self.answer, max(self.asked, self.most, self.received)
+        if (claimed := answer.completion or 0) > most:
+            answer.completion = None
+            if self.outcome == SUCCEEDED:
+                text = f"the server counted {claimed:,} tokens; {self.asked:,} were asked for"
+                text += f", and the answer has {self.received:,} bytes"
+                self.fail(FAILED, "error_event", text, self.ended)
+        answer.count_tokens()
 
     def decide_outcome(self, moment: int) -> None:
         """Decide the outcome of a complete answer."""

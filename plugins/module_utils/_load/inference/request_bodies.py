@@ -115,6 +115,15 @@ def draw_token_count(index: int, spec: Any, seed: int, what: str) -> int:
     return int(spec)
 
 
+def _most_tokens(body: Mapping[str, Any]) -> int:
+    """Return how many tokens the answers to a body can have."""
+    limits, answers = (
+        max((body[name] for name in names if isinstance(body.get(name), int)), default=1)
+        for names in (("max_tokens", "max_completion_tokens"), ("n", "best_of"))
+    )
+    return limits * answers
+
+
 class RequestBodies:
     """Makes the bytes of each request, and keeps what was said in conversations that are under way."""
 
@@ -174,6 +183,7 @@ class RequestBodies:
         text = self._texts.text(request.index, self.prompt_length(request.index), not request.turn)
         body: dict[str, Any] = {"model": request.model, **self._fixed}
         body.setdefault("max_tokens", request.asked)
+        request.most = _most_tokens(body)
         said = self._said.get(request.conversation, [])
         if self._api == CHAT:
             body["messages"] = [*said, {"role": "user", "content": text}]

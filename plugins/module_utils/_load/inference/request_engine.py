@@ -348,8 +348,8 @@ class RequestEngine:
 
     def _record(self, request: InferenceRequest) -> None:
         del self.open[request]
+        request.count_tokens()
         self.outcomes[request.outcome] += 1
-        request.answer.count_tokens()
         self.tokens += request.answer.tokens or 0
         self._rows.append(request.row(self._clock))
 

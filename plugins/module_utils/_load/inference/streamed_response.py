@@ -162,12 +162,12 @@ class StreamedResponse:
     @property
     def chunk_tokens(self) -> list[int] | None:
         """Tokens of each event with text, if the server says so and any has several."""
-        known = len(self.sizes) == len(self.times)
+        known = len(self.sizes) == len(self.times) and self._tokens <= (self.completion or 0)
         return self.sizes if known and any(size != 1 for size in self.sizes) else None
 
 
-#: More tokens than any answer has.
-_MOST_TOKENS = 10**9
+#: More tokens than any prompt and any answer have.
+_MOST_TOKENS = 10**8
 
 
 def _count(value: object, known: int | None) -> int | None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, load_generator_health
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from ..plan import workload_plan
 from ..plan.rendered_workload_templates import workload_name
@@ -85,8 +87,15 @@ def join_client_results(
 
     lost: client -> why it has no result; of its workloads, those without a final line in its ledger are unknown. The
     joined ledger must exist: the lateness is that of all workloads. Rates add up, because the clients send at the same
-    time.
+    time. Raises DataError for what no client reports.
     """
+    with expect_documented_form("what the clients of the load report", list(results.values()), DataError):
+        return _join_client_results(request, planned, results, lost, seconds)
+
+
+def _join_client_results(
+    request: LoadSpec, planned: int, results: Mapping[int, Mapping[str, Any]], lost: Mapping[int, str], seconds: float
+) -> dict[str, Any]:
     ordered = [results[client] for client in sorted(results)]
     counts: Counter[str] = Counter()
     for client_result in ordered:

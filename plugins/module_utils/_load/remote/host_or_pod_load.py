@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import STEP_FILES
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     escape_control_characters,
+    without_keys_of_ansible,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.cluster_properties import (
     api_host_without_usual_port,
@@ -228,7 +229,7 @@ def run_remote_load(load: RemoteLoad, point_dir: Path, step_dir: Path | None) ->
     if record and record["state"] == FETCHED:
         if not record.get("removed"):  # the call that fetched the files was killed since
             _remove_fetched_load(load, point_dir, record["result"])
-        return {**record["result"], "changed": False, "found": True}
+        return {**without_keys_of_ansible(record["result"]), "changed": False, "found": True}
     point_dir.mkdir(parents=True, exist_ok=True)
     # Written before the start, so that a cleanup knows where to look.
     write_load_record(point_dir, load.host, load.root, STARTED, collect=load.collect)
@@ -247,7 +248,7 @@ def run_remote_load(load: RemoteLoad, point_dir: Path, step_dir: Path | None) ->
         delete_unfetched_load_record(point_dir)
         error = AccessError if outcome.get("error") == AccessError.__name__ else ProcessError
         raise error(f"{load.where}: {outcome['msg']}")
-    return {**outcome["result"], "found": existed}
+    return {**without_keys_of_ansible(outcome["result"]), "found": existed}
 
 
 def _remove_fetched_load(load: RemoteLoad, point_dir: Path, result: Mapping[str, Any]) -> None:

@@ -24,7 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     WaitTimeout,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -63,17 +66,21 @@ class ClientState:
 
     @classmethod
     def from_config_map(cls, stored: Mapping[str, Any]) -> ClientState:
-        """Read the ConfigMap of a client."""
-        data = stored.get("data") or {}
-        return cls(
-            state=data.get("state", ""),
-            lines=tuple(parse_json(data.get("lines", "[]"))),
-            count=int(data.get("count", 0)),
-            counts=parse_json(data.get("counts", "{}")),
-            beat=data.get("beat", ""),
-            result=parse_json(data["result"]) if "result" in data else None,
-            holds=parse_json(data.get("holds", '""')),
-        )
+        """Read the ConfigMap of a client. Raises DataError for what no client writes."""
+        with expect_documented_form("the ConfigMap of a client of the load", stored.get("data"), DataError):
+            data = stored.get("data") or {}
+            result = parse_json(data["result"]) if "result" in data else None
+            if result is not None:
+                result = {**result, "outcome": _checked_outcome(result["outcome"]), "parcels": _checked_parcels(result)}
+            return cls(
+                state=data.get("state", ""),
+                lines=tuple(str(line) for line in parse_json(data.get("lines", "[]"))),
+                count=int(data.get("count", 0)),
+                counts={str(name): int(count) for name, count in parse_json(data.get("counts", "{}")).items()},
+                beat=data.get("beat", ""),
+                result=result,
+                holds=str(parse_json(data.get("holds", '""'))),
+            )
 
     @property
     def ended(self) -> bool:
@@ -84,6 +91,25 @@ class ClientState:
     def failed(self) -> bool:
         """Whether the client has ended with an error."""
         return self.ended and not (self.result or {})["outcome"]["ok"]
+
+
+def _checked_outcome(outcome: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the outcome of a client. Raises LookupError, TypeError, ValueError for what no load writes."""
+    needed = dict(outcome["result"]) if outcome["ok"] else str(outcome["msg"])
+    return {**outcome, "result" if outcome["ok"] else "msg": needed}
+
+
+def _checked_parcels(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of the files of a client, as _checked_outcome does."""
+    parcels = [dict(parcel) for parcel in result.get("parcels", [])]
+    texts = (("key",), ("name", "sha256"))
+    for parcel in parcels:
+        archive = parcel["kind"] == result_upload.ARCHIVE
+        if not all(isinstance(parcel[name], str) for name in texts[not archive]):
+            raise TypeError("a record of a file has another form")
+        if not archive and not all(isinstance(part, str) for part in parcel["parts"]):
+            raise TypeError("the parts of a file have no names")
+    return parcels
 
 
 @dataclass(frozen=True)
@@ -112,7 +138,8 @@ class PodsState:
 def pod_state_reason_by_client(pods: list[dict[str, Any]]) -> dict[int, str]:
     """Return client -> why the last pod of each waits, or how it ended."""
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-    return {int(get_label(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
+    with expect_documented_form(f"label {INDEX} of the pods of a load", pods, DataError):
+        return {int(get_label(pod, INDEX) or 0): why_pod_waits_or_ended(pod) for pod in ordered}
 
 
 def why_clients_are_lost(
@@ -124,7 +151,7 @@ def why_clients_are_lost(
         for kind, condition in conditions_by_type(job).items()
         if kind in ("Failed", "Complete") and is_condition_true(job, kind)
     ]
-    failed = parse_index_intervals(str((job.get("status") or {}).get("failedIndexes") or ""))
+    failed = parse_index_intervals(str((job.get("status") or {}).get("failedIndexes") or ""), len(clients))
     why = "; ".join(str(condition.get("message") or condition["type"]) for condition in over)
     return {
         number: pods.get(number) or why or "the reason is unknown"
@@ -133,12 +160,13 @@ def why_clients_are_lost(
     }
 
 
-def parse_index_intervals(text: str) -> set[int]:
-    """Return the numbers of a list of intervals, such as 1,3-5."""
+def parse_index_intervals(text: str, most: int) -> set[int]:
+    """Return the numbers below ``most`` of a list of intervals, such as 1,3-5. Raises DataError for another text."""
     numbers: set[int] = set()
-    for interval in filter(None, text.split(",")):
-        first, _dash, last = interval.partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
+    with expect_documented_form("failedIndexes of the Job of a load", text, DataError):
+        for interval in filter(None, text.split(",")):
+            first, _dash, last = interval.partition("-")
+            numbers.update(range(int(first), min(int(last or first), most - 1) + 1))
     return numbers
 
 

@@ -29,7 +29,10 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files as _files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 
@@ -123,7 +126,8 @@ def read_configmap_content(client: Client, namespace: str, name: str) -> bytes:
     config_map = client.get(CONFIG_MAP, name, namespace)
     if config_map is None:
         raise DataError(f"ConfigMap {namespace}/{name} with a chunk of the load's files was deleted")
-    return base64.b64decode((config_map.get("binaryData") or {}).get(_KEY, ""))
+    with expect_documented_form(f"ConfigMap {namespace}/{name}", config_map.get("binaryData"), DataError):
+        return base64.b64decode((config_map.get("binaryData") or {}).get(_KEY, ""))
 
 
 #: Files of a client that creates objects, and of one that sends requests to inference servers.
@@ -289,11 +293,17 @@ def fetch_handed_over_files(client: Client, namespace: str, name: str, folder: P
     head = client.get(CONFIG_MAP, f"{name}-files", namespace)
     if head is None:
         raise DataError(f"ConfigMap {namespace}/{name}-files with the files of the load was deleted")
-    index: dict[str, Any] = parse_json((head.get("data") or {}).get(_INDEX, "{}"))
+    what = f"ConfigMap {namespace}/{name}-files"
+    with expect_documented_form(what, head.get("data"), DataError):
+        index: dict[str, Any] = dict(parse_json((head.get("data") or {}).get(_INDEX, "{}")))
+        ends = {file: base64.b64decode(head["binaryData"][file]) for file in index}
+        for entry in index.values():
+            entry["parts"] = [(str(of), int(low), int(up)) for of, low, up in entry["parts"]]
+            entry["sha256"] = str(entry["sha256"])
     folder.mkdir(parents=True, exist_ok=True)
     for file, entry in index.items():
         if file not in (*FILES, *REQUEST_FILES):
-            raise DataError(f"ConfigMap {namespace}/{name}-files has an unknown file '{file}'")
+            raise DataError(f"{what} has an unknown file '{file}'")
         aside = folder / f".{file}.fetched"
         with open(aside, "wb") as stream:
             for part in (_part_name(of, number) for of, low, up in entry["parts"] for number in range(low, up + 1)):
@@ -301,7 +311,7 @@ def fetch_handed_over_files(client: Client, namespace: str, name: str, folder: P
                 # A pod may name the same part as often as it likes.
                 disk_reserve.refuse_filling_disk(file, stream.tell() + len(data), stream.tell(), folder)
                 stream.write(data)
-            stream.write(_decompress_file_part(base64.b64decode(head["binaryData"][file]), f"{name}-files"))
+            stream.write(_decompress_file_part(ends[file], f"{name}-files"))
         if files.sha256_of(aside) != entry["sha256"]:
             raise DataError(f"{file}: its checksum differs after the transfer through namespace {namespace}")
         aside.replace(folder / file)

@@ -24,7 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
@@ -278,8 +281,9 @@ def _read_user_operations(path: Path) -> list[dict[str, Any]]:
 
 def _operations_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return numbers of objects by outcome, and the times that users have seen."""
-    spans = [row["times"] for row in rows]
-    good = sum(row["outcome"] == "succeeded" for row in rows)
+    with expect_documented_form(f"the users' {OPERATIONS}", rows, DataError):
+        spans = [{name: float(moment) for name, moment in row["times"].items()} for row in rows]
+        good = sum(row["outcome"] == "succeeded" for row in rows)
     return {
         "count": len(rows),
         "succeeded": good,

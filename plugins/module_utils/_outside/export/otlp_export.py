@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import (
     HttpRefused,
@@ -43,6 +44,8 @@ PATH = "/v1/traces"
 MOST_SPANS = 2000
 #: Seconds of a request, and in which it is repeated while the receiver is busy or restarts.
 TIMEOUT, RETRY_TIME = 60.0, 300.0
+#: Most characters of a reason that a receiver gives.
+MOST_REASON = 300
 #: Kind of a span in OTLP: an operation inside of an application. Status codes of OTLP.
 _INTERNAL, _OK, _ERROR = 1, 1, 2
 _FAILED = ("failed", "refused", "lost")
@@ -203,12 +206,14 @@ def _post(http: HttpClient, receiver: OtlpReceiver, body: Document) -> Any:
 
 def _check_answer(receiver: OtlpReceiver, answer: Any, before: int, spans: int) -> None:
     """Raise AccessError if a receiver has refused spans of a request. before: spans of earlier requests."""
-    partial = answer.get("partialSuccess") if isinstance(answer, Mapping) else None
-    refused = int((partial or {}).get("rejectedSpans") or 0)
+    with expect_documented_form(receiver.name, answer):
+        partial = (answer.get("partialSuccess") if isinstance(answer, Mapping) else None) or {}
+        refused = int(partial.get("rejectedSpans") or 0)
+        why = str(partial.get("errorMessage") or "it does not say why")[:MOST_REASON]
     if refused:
         raise AccessError(
             f"{receiver.name} refused {refused} of {formats.format_count(spans, 'span')} and took {before} before: "
-            f"{(partial or {}).get('errorMessage') or 'it does not say why'}"
+            f"{why}"
         )
 
 

@@ -47,6 +47,8 @@ ROUTER_CA = "/api/v1/namespaces/openshift-config-managed/configmaps/default-ingr
 #: Largest answers, with all samples of a metric and with series, in bytes; as Python objects they take about ten times
 #: as much.
 MOST_ANSWER, MOST_SERIES = 16 << 20, 64 << 20
+#: Most metrics of a dump, of which a large cluster has some thousands, and characters of a name.
+MOST_NAMES, LONGEST_NAME = 50_000, 1000
 #: Warnings of a server that are kept of one answer.
 _DOUBTS = 5
 #: Seconds since the epoch that no sample has reached: in the year 5138.
@@ -144,7 +146,13 @@ class PrometheusClient:
         path = "/api/v1/label/__name__/values"
         answer = self._answer("GET", f"{path}?{urlencode(arguments)}")
         with expect_documented_form(f"{self.server.shown}: GET {path}", answer):
-            return [str(name) for name in answer["data"]]
+            names = [str(name) for name in answer["data"]]
+        if len(names) > MOST_NAMES or any(len(name) > LONGEST_NAME for name in names):
+            raise AccessError(
+                f"{self.server.shown}: it names {len(names):,} metrics, and at most {MOST_NAMES:,} with names of up to "
+                f"{LONGEST_NAME} characters are dumped: choose some with metrics_dump_matchers"
+            )
+        return names
 
     def samples(self, selector: str, begin: float, end: float) -> list[dict[str, Any]]:
         """Return the samples of ``selector`` as the server stores them, by its API: values are texts, times numbers.

@@ -39,6 +39,9 @@ def test_warnings_of_a_result_are_given_one_by_one() -> None:
     module = EndingModule()
     ansible_module.run_module_work(module, lambda step: {"changed": True, "warnings": ["the first", "the \x1b[2J"]})
     assert (module.warned, module.result) == (["the first", "the \u241b[2J"], {"changed": True})
+    reported = {"msg": "all", "ansible_facts": {"discovered_interpreter_python": "/tmp/python"}, "_ansible_x": 1}
+    ansible_module.run_module_work(module, lambda step: reported)
+    assert module.result == {"msg": "all"}
     result = {"summary": "", "warnings": ["the \x1b]52;c;eA==\x07"]}
     step_directory.log_summary_and_warnings(step_directory.StepDirectory(None), module.warn, result)
     assert module.warned[2:] == ["the \u241b]52;c;eA==\u2407"]

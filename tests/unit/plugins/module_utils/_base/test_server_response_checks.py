@@ -460,3 +460,11 @@ def test_an_error_of_ours_passes_and_what_is_read_is_returned() -> None:
         raise AccessError("mine")
     assert require_list_of_json_objects("S", [{"a": 1}]) == [{"a": 1}]
     assert CloudAssignment.from_json(ASSIGNMENT).vlan_number == 1100
+
+
+@pytest.mark.parametrize("names", [["a"] * 50_001, ["a" * 1001]])
+def test_more_names_of_metrics_than_a_cluster_has_are_refused(names: list[str]) -> None:
+    with ScriptedServer(lambda _asked: (200, {"status": "success", "data": names})) as running:
+        client = PrometheusClient(PrometheusServer(f"http://127.0.0.1:{running.port}"))
+        with pytest.raises(AccessError, match=f"it names {len(names):,} metrics, and at most 50,000 .* are dumped"):
+            client.names("up", 0.0, 1.0)

@@ -12,11 +12,12 @@ import tempfile
 import warnings
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_archives
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import untrusted_archives as unpacking
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import unpack_archive
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -187,3 +188,40 @@ def test_many_large_headers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
     one = giant_header(tarfile.GNUTYPE_LONGNAME, 2**19)[:-1024]
     with pytest.raises(DataError, match="headers of more than 2 MiB"):
         unpacked(one * 9 + bytes(1024))
+
+
+def packed_program(folder: Path, name: str, kind: str = "gz") -> Path:
+    (folder / "content").write_bytes(b"x" * 5000)
+    with tarfile.open(folder / "tools.tar", f"w:{kind}") as tar:  # type: ignore[call-overload]
+        tar.add(folder / "content", f"bin/{name}")
+    return folder / "tools.tar"
+
+
+@pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz"])
+def test_a_program_is_taken_out_of_an_archive(tmp_path: Path, kind: str) -> None:
+    archive = packed_program(tmp_path, "oc", kind)
+    unpacking.extract_program_from_archive(archive, "oc", tmp_path / "oc", "https://m/oc.tar")
+    assert (tmp_path / "oc").read_bytes() == b"x" * 5000
+    with pytest.raises(ProcessError, match="https://m/oc.tar does not contain kubectl"):
+        unpacking.extract_program_from_archive(archive, "kubectl", tmp_path / "kubectl", "https://m/oc.tar")
+
+
+def test_a_program_that_fills_the_disk_or_hides_behind_gibibytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = packed_program(tmp_path, "oc")
+    monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=4000))
+    with pytest.raises(ProcessError, match="https://m cannot be unpacked: oc: it unpacks to"):
+        unpacking.extract_program_from_archive(archive, "oc", tmp_path / "oc", "https://m")
+    monkeypatch.undo()
+    monkeypatch.setattr(unpacking, "MOST_UNPACKED", 4000)
+    with pytest.raises(ProcessError, match="https://m cannot be unpacked: it has more than 0 GiB before the end of"):
+        unpacking.extract_program_from_archive(archive, "kubectl", tmp_path / "oc", "https://m")
+    assert not (tmp_path / "oc").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08damaged", giant_header(tarfile.GNUTYPE_LONGNAME)])
+def test_an_archive_of_programs_that_is_damaged_is_one_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(content)
+    with pytest.raises(ProcessError, match="^https://m "):
+        unpacking.extract_program_from_archive(tmp_path / "a.tar.gz", "oc", tmp_path / "oc", "https://m")

@@ -291,7 +291,21 @@ def test_where_no_oauth_server_is_named_user_name_and_password_are_a_basic_heade
 def test_a_password_is_not_sent_to_an_oauth_server_without_tls(tmp_path: Path) -> None:
     access = load_context_access(write(tmp_path, user={"username": "me", "password": CANARY}))
     with pytest.raises(AccessError, match="not sent over plain http"):
-        requested_credentials._verified_oauth_server("http://oauth.lab.example.com/authorize", access)
+        requested_credentials._verified_oauth_server("http://oauth.lab.example.com/authorize", access, None)
+
+
+def test_the_authorities_for_the_oauth_server_are_not_trusted_for_the_api_server(
+    tmp_path: Path, pem: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusting: list[ssl.SSLContext] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda context: trusting.append(context))
+    authority = {"certificate-authority-data": data(pem["certificate"])}
+    user = {"client-certificate-data": data(pem["certificate"]), "client-key-data": data(pem["key"])}
+    access = load_context_access(write(tmp_path, authority, user))
+    oauth = requested_credentials._verified_oauth_server("https://oauth.lab.example.com/a", access, pem["certificate"])
+    assert trusting == [oauth.context] and access.context not in trusting
+    assert oauth.context is not None and oauth.context.verify_mode == ssl.CERT_REQUIRED
+    assert oauth.context.cert_store_stats()["x509"] == 1
 
 
 def test_in_a_pod_the_service_account_is_taken_and_its_token_read_anew(

@@ -357,3 +357,20 @@ def test_times_of_leases_are_read_as_the_server_writes_them() -> None:
     )
     assert lock_records.parse_micro_time(lock_records.format_micro_time(1.5e9)) == 1.5e9
     assert lock_records.parse_micro_time(None) == lock_records.parse_micro_time("soon") == 0.0
+
+
+@pytest.mark.parametrize("renewed", ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00+14:00", 5, ["x"], "NaN"])
+@pytest.mark.parametrize("duration", [None, 2**31 - 1, 10**30, -5])
+def test_times_that_another_has_written_are_shown_and_break_nothing(renewed: Any, duration: Any) -> None:
+    spec = {"holderIdentity": "other", "renewTime": renewed, "acquireTime": renewed, "leaseDurationSeconds": duration}
+    lease = lock_records.LockLease.of({"metadata": {"name": lock_records.NAME}, "spec": spec})
+    assert 1 <= lease.duration < 2**31
+    assert lock_protocol.describe_lock_holder(lease).startswith("run other holds it since ")
+    assert lease.manifest("ns")["spec"]["acquireTime"].endswith("Z")
+    assert lease.summary()["until"] <= "9999-12-31T23:59:59Z"
+
+
+@pytest.mark.parametrize("lease", [{}, [], {"metadata": {"name": "a"}, "spec": {"leaseDurationSeconds": "x"}}])
+def test_a_lease_of_another_form_is_the_error_of_the_server(lease: Any) -> None:
+    with pytest.raises(AccessError, match="Lease: the answer has an unexpected form"):
+        lock_records.LockLease.of(lease)

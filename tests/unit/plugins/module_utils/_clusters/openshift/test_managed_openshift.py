@@ -56,3 +56,8 @@ def test_a_server_names_no_program_and_no_file(
     with pytest.raises(AccessError, match=f"cluster perf: the kubeconfig of the server: '{named}' names a program or"):
         fetched_kubeconfig(tmp_path, monkeypatch, user, cluster)
     assert list((tmp_path / "perf").iterdir()) == []
+    ours = fetched_kubeconfig(tmp_path, monkeypatch, {"token": "t"}, {})
+    before = ours.read_bytes()
+    with pytest.raises(AccessError):
+        fetched_kubeconfig(tmp_path, monkeypatch, user, cluster)
+    assert ours.read_bytes() == before and list((tmp_path / "perf").iterdir()) == [ours]

@@ -511,3 +511,22 @@ def test_usage_that_goes_back_or_is_impossible_says_nothing_of_the_pieces(counts
 def test_the_reason_of_an_end_has_a_limit() -> None:
     request = answered(content("a"), {"choices": [{"delta": {}, "finish_reason": "x" * 100_000}]}, "[DONE]")
     assert request.outcome == "succeeded" and len(request.answer.finish_reason or "") <= 300
+
+
+@pytest.mark.parametrize("claimed", [10**5, 10**8])
+def test_a_count_that_the_answer_cannot_have_fails_the_request(claimed: int) -> None:
+    request = answered(content("a"), {"choices": [], "usage": {"completion_tokens": claimed}}, "[DONE]")
+    request.count_tokens()
+    assert request.outcome == "failed" and request.answer.tokens == 1
+    assert request.error is not None and request.error.startswith(f"the server counted {claimed:,} tokens; ")
+    permitted = answered(content("a"), {"choices": [], "usage": {"completion_tokens": claimed}}, "[DONE]")
+    permitted.most = claimed
+    permitted.count_tokens()
+    assert permitted.outcome == "succeeded" and permitted.answer.tokens == claimed
+
+
+def test_pieces_with_more_tokens_than_their_answer_are_not_recorded() -> None:
+    piece = content("a", usage={"completion_tokens": 90})
+    request = answered(piece, {"choices": [], "usage": {"completion_tokens": 5}}, "[DONE]")
+    row = request.record(MonotonicWallClock(1000.0, 0.0))
+    assert row["output_tokens"] == 5 and "chunk_tokens" not in row

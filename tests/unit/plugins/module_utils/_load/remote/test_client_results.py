@@ -12,6 +12,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.load_spec import LoadSpec
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import point_reader
 
+COUNTS = {"planned": 4, "created": 4, "already_mine": 0, "succeeded": 0}
+REPORT = {"changed": True, "counts": COUNTS, "timed_out": False, "stopped": "", "waiting_for": [], "refusals": [],
+          "held_back": 0, "stolen": 0.0, "rate": 1.0, "load_seconds": 1.0, "repeated": {}, "sessions": 1, "events": 4,
+          "gaps": 0, "sampling": {}, "notes": [], "seconds": 2.0}  # fmt: skip
 ANCHOR = {"wall": 100.0, "monotonic": 1.0, "boot": "b"}
 
 
@@ -52,11 +56,7 @@ def request_of(tmp_path: Path) -> LoadSpec:
 def test_of_a_lost_client_what_is_recorded_counts_and_the_rest_is_named(request_of: LoadSpec) -> None:
     folder, lost = request_of.point_dir, {1: "exit code 137"}
     client_results.join_files_of_clients(folder, {0: folder / "0", 1: folder / "1"}, 2, lost)
-    counts = {"planned": 4, "created": 4, "already_mine": 0, "succeeded": 0}
-    one = {"changed": True, "counts": counts, "timed_out": False, "stopped": "", "waiting_for": [], "refusals": [],
-           "held_back": 0, "stolen": 0.0, "rate": 1.0, "load_seconds": 1.0, "repeated": {}, "sessions": 1, "events": 4,
-           "gaps": 0, "sampling": {}, "notes": [], "seconds": 2.0}  # fmt: skip
-    found = client_results.join_client_results(request_of, 7, {0: one}, lost, 3.0)
+    found = client_results.join_client_results(request_of, 7, {0: REPORT}, lost, 3.0)
     assert (found["counts"]["created"], found["counts"]["already_mine"], found["counts"]["unknown"]) == (5, 1, 1)
     wanted = "clients were lost (client 1: exit code 137); the fate of 1 workload is unknown: run-abc-001-3"
     assert found["stopped"] == wanted and wanted in found["msg"]
@@ -79,3 +79,13 @@ def test_whole_lines_are_joined_and_a_line_without_an_end_fills_no_memory(
     (tmp_path / "1" / "ledger.jsonl").write_bytes(bytes(5000))
     with pytest.raises(DataError, match="a line has more than 1,000 bytes"):
         client_results.join_files_of_clients(tmp_path, folders, 2, {})
+
+
+@pytest.mark.parametrize(
+    "harm", [{"counts": 5}, {"refusals": [5]}, {"rate": "fast"}, {"waiting_for": None}, {"rate": None}]
+)
+def test_results_that_no_client_writes_are_one_error(request_of: LoadSpec, harm: dict[str, Any]) -> None:
+    folder = request_of.point_dir
+    client_results.join_files_of_clients(folder, {0: folder / "0", 1: folder / "1"}, 2, {})
+    with pytest.raises(DataError, match="what the clients of the load report: the answer has an unexpected form"):
+        client_results.join_client_results(request_of, 7, {0: {**REPORT, **harm}, 1: REPORT}, {}, 3.0)

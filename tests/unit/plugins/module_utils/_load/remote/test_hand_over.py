@@ -228,9 +228,48 @@ def test_a_client_is_lost_when_its_pod_is_not_made_again() -> None:
     }
     assert load_pods_lifecycle.why_clients_are_lost({}, clients, pods) == {}
     assert (
-        load_pods_lifecycle.parse_index_intervals("1,3-5") == {1, 3, 4, 5}
-        and load_pods_lifecycle.parse_index_intervals("") == set()
+        load_pods_lifecycle.parse_index_intervals("1,3-5", 9) == {1, 3, 4, 5}
+        and load_pods_lifecycle.parse_index_intervals("", 9) == set()
     )
+    assert load_pods_lifecycle.parse_index_intervals("2-99999999999", 4) == {2, 3}
+    with pytest.raises(DataError, match="failedIndexes of the Job of a load"):
+        load_pods_lifecycle.parse_index_intervals("a-b", 4)
+
+
+ENDED: dict[str, Any] = {"outcome": {"ok": True, "result": {"changed": True}}, "parcels": []}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"lines": "{"},
+        {"count": "many"},
+        {"counts": "[1]"},
+        {"counts": '{"created": [[]]}'},
+        {"result": "5"},
+        {"result": '{"parcels": []}'},
+        {"result": json.dumps({"outcome": {"ok": True, "result": 5}})},
+        {"result": json.dumps({"outcome": {"ok": False}})},
+        {"result": json.dumps({**ENDED, "parcels": [{"kind": "step"}]})},
+        {"result": json.dumps({**ENDED, "parcels": [{"kind": "archive", "key": 5}]})},
+        {"result": json.dumps({**ENDED, "parcels": [{"kind": "s", "name": "a", "sha256": "", "parts": 5}]})},
+        "text",
+    ],
+)
+def test_what_no_client_writes_into_its_config_map_is_one_error(written: Any) -> None:
+    with pytest.raises(DataError, match="the ConfigMap of a client of the load: the answer has an unexpected form"):
+        ClientState.from_config_map({"data": written})
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["{", json.dumps({LEDGER: 5}), json.dumps({LEDGER: {"parts": [["p"]], "sha256": ""}}), json.dumps({LEDGER: {}})],
+)
+def test_an_index_that_no_client_writes_is_one_error(tmp_path: Path, index: str) -> None:
+    store = store_of()
+    store.held["load-0-files"] = {"data": {"index": index}, "binaryData": {LEDGER: ""}}
+    with pytest.raises(DataError, match="load-0-files: the answer has an unexpected form"):
+        pod_files_through_configmaps.fetch_handed_over_files(store, "ns", "load-0", tmp_path)
 
 
 def test_a_part_that_is_named_again_and_again_does_not_fill_the_disk(

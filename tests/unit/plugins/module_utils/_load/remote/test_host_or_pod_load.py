@@ -163,3 +163,10 @@ def test_what_is_appended_is_not_read_into_the_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert (tmp_path / "log").stat().st_size == (64 << 20) + 6 and peak < 8 << 20
+
+
+def test_a_load_that_reports_facts_sets_no_variable(tmp_path: Path) -> None:
+    facts = {"ansible_facts": {"discovered_interpreter_python": "/tmp/python"}, "_ansible_no_log": True, "msg": "all"}
+    host_or_pod_load.write_load_record(tmp_path, "h", "r", host_or_pod_load.FETCHED, facts, removed=True)
+    result = host_or_pod_load.run_remote_load(None, tmp_path, None)
+    assert result == {"msg": "all", "changed": False, "found": True}

@@ -193,3 +193,13 @@ def test_more_operations_than_the_memory_holds_are_an_error(
         cluster.add(index, "Succeeded", {"moments": MOMENTS, "files": told})
     with pytest.raises(DataError, match="the users' operations.jsonl have 120 bytes together, and 100 are the most"):
         fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 2))
+
+
+@pytest.mark.parametrize(
+    "row", ["{}", '{"outcome": "succeeded", "times": [1]}', '{"outcome": 1, "times": {"gone": "x"}}']
+)
+def test_operations_that_no_simulated_user_writes_are_one_error(cluster: Any, tmp_path: Path, row: str) -> None:
+    told = cluster.put("run-aa-001-0", {fetch_user_files.OPERATIONS: f"{row}\n".encode()})
+    cluster.add(0, "Succeeded", {"moments": MOMENTS, "files": told})
+    with pytest.raises(DataError, match="the users' operations.jsonl: the answer has an unexpected form"):
+        fetch_user_files.fetch_reports_and_files_of_users(cluster, spec(tmp_path, 1))

@@ -118,6 +118,8 @@ def test_a_busy_receiver_gets_the_same_request_again(run: Path) -> None:
     ("answer", "why"),
     [
         ((200, {"partialSuccess": {"rejectedSpans": "4", "errorMessage": "too old"}}), "refused 4 of .* spans .*: too"),
+        ((200, {"partialSuccess": [4]}), "the answer has an unexpected form: an object with partialSuccess"),
+        ((200, {"partialSuccess": {"rejectedSpans": "all"}}), "the answer has an unexpected form"),
         ((401, {"message": "who are you"}), "401 Unauthorized: who are you; check export_otlp_token"),
         ((404, b"404 page not found"), "404 Not Found: page not found; is this the address of an OTLP/HTTP receiver"),
         ((415, {"message": "only protobuf"}), "415 .*only protobuf; it does not take OTLP as JSON"),
