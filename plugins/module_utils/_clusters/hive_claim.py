@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     DataError,
@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import kubeconfig_document
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
@@ -169,7 +170,7 @@ def _save_claimed_cluster(
     except (KeyError, binascii.Error, UnicodeDecodeError) as error:
         raise DataError(f"ClusterDeployment {name} has no secret with a kubeconfig ('{secret_name}')") from error
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-    files.replace_text(kubeconfig, text, mode=0o600)
+    kubeconfig_document.write_received_kubeconfig(kubeconfig, text, f"ClusterDeployment {name}: its kubeconfig")
     status = deployment.get("status") or {}
     result: dict[str, Any] = {"kubeconfig": str(kubeconfig), "deployment": name}
     if status.get("webConsoleURL"):

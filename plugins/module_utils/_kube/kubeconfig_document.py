@@ -23,6 +23,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
     DataError,
     InputError,
     suggest_similar_name,
@@ -273,8 +274,23 @@ def refuse_program_of_run_directory(where: Path, source: str, way: str) -> None:
         )
 
 
-def refuse_programs_and_files(where: Path, source: str) -> None:
-    """Raise InputError for a kubeconfig that a server has sent, and that names programs or files of this machine."""
+def write_received_kubeconfig(path: Path, text: str, source: str) -> None:
+    """Replace a file by the kubeconfig that a server has sent. source: of the kubeconfig, in messages.
+
+    Raises AccessError for one that names programs or files of this machine; the file stays as it is.
+    """
+    received = path.with_name(f".{path.name}.received")
+    try:
+        files.replace_text(received, text, 0o600)
+        _refuse_programs_and_files(received, source)
+        received.replace(path)
+    except InputError as error:
+        raise AccessError(str(error)) from error
+    finally:
+        received.unlink(missing_ok=True)
+
+
+def _refuse_programs_and_files(where: Path, source: str) -> None:
     document = read_kubeconfig_document(where)
     for plural, (singular, _fields) in _ENTRIES.items():
         for entry in document.get(plural) or []:

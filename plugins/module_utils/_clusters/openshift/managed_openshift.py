@@ -181,17 +181,9 @@ class ManagedClusterTools:
             raise AccessError(f"cluster {self.name}: its credentials contain no kubeconfig")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        received, path = self.folder / ".kubeconfig.received", self.folder / "kubeconfig"
-        files.replace_text(received, str(content), 0o600)
-        try:
-            kubeconfig_document.refuse_programs_and_files(
-                received, f"cluster {self.name}: the kubeconfig of the server"
-            )
-            received.replace(path)
-        except InputError as error:
-            raise AccessError(str(error)) from error
-        finally:
-            received.unlink(missing_ok=True)
+        path = self.folder / "kubeconfig"
+        source = f"cluster {self.name}: the kubeconfig of the server"
+        kubeconfig_document.write_received_kubeconfig(path, str(content), source)
         return str(path)
 
     def logs(self, bundle: Path) -> list[str]:
