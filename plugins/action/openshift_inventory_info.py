@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from ansible.inventory.manager import InventoryManager
-from ansible.vars.hostvars import HostVars
-from ansible.vars.manager import VariableManager
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import inventory_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 
 #: Variables of a machine that are read, beside cluster_agent_*.
@@ -32,7 +28,11 @@ class ActionModule(SeatrialAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Read the inventory; change nothing."""
         source = arguments["inventory"]
-        hostvars, groups = self._other(source) if source else (task_vars["hostvars"], task_vars["groups"])
+        hostvars, groups = (
+            inventory_file.read_hosts_and_groups(self._loader, source)
+            if source
+            else (task_vars["hostvars"], task_vars["groups"])
+        )
         machines, passwords = [], {}
         wanted = (("master", arguments["control_plane_group"]), ("worker", arguments["worker_group"]))
         for role, group in wanted:
@@ -47,12 +47,3 @@ class ActionModule(SeatrialAction):
                 if known.get("bmc_password"):
                     passwords[str(name)] = str(known["bmc_password"])
         return {"machines": machines, "passwords": passwords}
-
-    def _other(self, source: str) -> tuple[Mapping[str, Any], dict[str, list[str]]]:
-        if not Path(source).exists():
-            raise InputError(f"cluster_agent_inventory: there is no {source}")
-        inventory = InventoryManager(loader=self._loader, sources=[source])
-        variables = VariableManager(loader=self._loader, inventory=inventory)
-        if not inventory.hosts:
-            raise InputError(f"inventory {source} has no hosts")
-        return HostVars(inventory, variables, self._loader), inventory.get_groups_dict()

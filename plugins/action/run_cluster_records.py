@@ -11,7 +11,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties, clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.openshift import cluster_metadata_store
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import stored_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import foreign_kubeconfigs, terminal_output
 
@@ -24,7 +24,8 @@ class ActionModule(SeatrialAction):
         "hosts": {"type": "list", "elements": "str", "default": []},
         "values": {"type": "dict", "default": {}},
         "say": {"type": "list", "elements": "str", "default": []},
-        **dict.fromkeys(("store", "named"), {"type": "str", "default": ""}),
+        **dict.fromkeys(("store", "named", "bastion", "share_dir"), {"type": "str", "default": ""}),
+        "inventory": {"type": "path", "default": ""},
         **dict.fromkeys(("show", "regain"), {"type": "bool", "default": False}),
         **clusters_of_run.OPTIONS,
         **ansible_module.STEP,
@@ -35,8 +36,8 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         clusters, changed = clusters_of_run.read_cluster_records(run_dir), False
         if arguments["named"] and not self._task.check_mode:
-            stored = cluster_metadata_store.read_cluster_entry(arguments["store"], arguments["named"])
-            clusters, changed = clusters_of_run.record_cluster_taken_over(run_dir, stored)
+            hostvars = task_vars["hostvars"]
+            clusters, changed = stored_cluster.take_over_named_cluster(arguments, self._loader, hostvars)
         if arguments["hosts"] and not self._task.check_mode:
             values = files.to_plain_types(arguments["values"])
             clusters, changed = clusters_of_run.update_host_records(run_dir, arguments["hosts"], values)

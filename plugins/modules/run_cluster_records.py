@@ -46,6 +46,20 @@ options:
     description: Store of the metadata that is required to destroy clusters, a folder or C(s3://bucket/prefix).
     type: str
     default: ''
+  inventory:
+    description:
+      - Inventory of the session, besides that of the play. Of the machines of O(named), only those are recorded whose
+        BMC has the address that an inventory of the session gives to the machine.
+    type: path
+    default: ''
+  bastion:
+    description: Host of the session's inventory that serves boot images; the folder of another one is not recorded.
+    type: str
+    default: ''
+  share_dir:
+    description: Folder of boot images on O(bastion); another folder is not recorded.
+    type: str
+    default: ''
   regain:
     description:
       - Replace a recorded kubeconfig that no longer exists by the one that the current session names

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
+    DataError,
     OwnershipError,
     SeatrialError,
 )
@@ -115,9 +116,12 @@ _INITIAL: dict[str, Any] = {"owned": False, "simulated": False, "simulated_write
 
 
 def read_cluster_records(run_dir: str | Path) -> dict[str, dict[str, Any]]:
-    """Return host -> record of the clusters of a run; empty if none was ever requested."""
+    """Return host -> record of the clusters of a run; empty if none was ever requested. Raises DataError if damaged."""
     path = Path(run_dir) / FILE
-    return dict(files.read_yaml(path)["clusters"]) if path.exists() else {}
+    clusters = state_file.read_state_file(path, "clusters")["clusters"] if path.exists() else {}
+    if not isinstance(clusters, dict) or not all(isinstance(record, dict) for record in clusters.values()):
+        raise DataError(f"{path} is damaged: its clusters are no records")
+    return clusters
 
 
 def update_host_records(
@@ -170,13 +174,15 @@ def record_cluster_taken_over(run_dir: str | Path, entry: Mapping[str, Any]) -> 
 
     Raises OwnershipError if this run holds another cluster.
     """
+    hosts = entry.get("hosts") or HOSTS
     values = {name: entry[name] for name in _SHARED if name in entry}
     data = dict(entry.get("provider_data") or {})
     if entry.get("metadata"):
         data["metadata"] = entry["metadata"]
-    return record_cluster_being_acquired(
-        run_dir, entry.get("hosts") or ("sutest", "driver"), {**values, "provider_data": data}
-    )
+    records, changed = record_cluster_being_acquired(run_dir, hosts, {**values, "provider_data": data})
+    if any("left" in (records[host].get("provider_data") or {}) for host in hosts):  # the session may know more now
+        records, _changed = update_host_records(run_dir, hosts, {"provider_data": data})
+    return records, changed
 
 
 def _is_different_cluster(record: Mapping[str, Any], values: Mapping[str, Any]) -> bool:

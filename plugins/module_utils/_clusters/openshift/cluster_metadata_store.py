@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -69,15 +69,60 @@ def _checked_entry(store: str, name: str, document: Any) -> dict[str, Any]:
         raise DataError(f"cluster_metadata_store {store}: the entry of {name} is not a JSON object")
     data = document.get("provider_data") or {}
     share = (data.get("share") if isinstance(data, dict) else None) or {}
+    machines = (data.get("machines") if isinstance(data, dict) else None) or []
+    hosts = document.get("hosts") or []
     folder = PurePosixPath(str(share.get("folder") or f"/{name}") if isinstance(share, dict) else "")
     for what, wrong in {
         "has another name": document.get("name", name) != name,
         "is not of a provider that stores entries": document.get("provider", PROVIDERS[0]) not in PROVIDERS,
         "names a folder that is not of the cluster": folder.name != name or ".." in folder.parts,
+        "has provider_data of another form": not isinstance(data, dict)
+        or not isinstance(data.get("settings") or {}, dict),
+        "has machines of another form": not isinstance(machines, list)
+        or not all(isinstance(machine, dict) for machine in machines),
+        "names hosts that no run has": not isinstance(hosts, list)
+        or not all(re.fullmatch(r"sutest|driver|worker-\d+", str(host)) for host in hosts),
     }.items():
         if wrong:
             raise DataError(f"cluster_metadata_store {store}: the entry of {name} {what}: nothing was deleted")
     return document
+
+
+def keep_what_session_names(
+    entry: Mapping[str, Any], bmc_address_of: Callable[[str], str], own: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return an entry without the machines, the inventory and the folder that only the entry names.
+
+    Who can write to the store must not choose which BMC gets the password, which inventory is read (it may be a
+    program), or in which folder of which machine files are deleted. provider_data.left says what was left out.
+
+    Args:
+        entry: The entry.
+        bmc_address_of: Returns the address of the BMC of a machine in the session's inventories; empty without one.
+        own: The session's own inventory, bastion and share_dir.
+    """
+    data = dict(entry.get("provider_data") or {})
+    left: list[str] = []
+    if "settings" in data:
+        data["settings"] = {**data["settings"], "cluster_agent_inventory": own["inventory"]}
+    if "machines" in data:
+        machines = data["machines"] or []
+        data["machines"] = [machine for machine in machines if _is_machine_of_session(machine, bmc_address_of)]
+        left += [
+            f"machine {machine.get('name')} with the BMC {machine.get('address')}"
+            for machine in machines
+            if machine not in data["machines"]
+        ]
+    share = data.get("share") or {}
+    if share and share != {"host": own["bastion"], "folder": f"{own['share_dir']}/{entry.get('name')}"}:
+        left.append(f"folder {share.get('folder')} on {share.get('host')}")
+        del data["share"]
+    return {**entry, "owned": True, "provider_data": {**data, "left": left}}
+
+
+def _is_machine_of_session(machine: Mapping[str, Any], bmc_address_of: Callable[[str], str]) -> bool:
+    name, address = machine.get("name"), machine.get("address")
+    return isinstance(name, str) and bool(address) and bmc_address_of(name) == address
 
 
 def delete_cluster_entry(store: str, name: str) -> None:

@@ -120,6 +120,11 @@ def test_a_path_that_was_given_must_be_a_program(tmp_path: Path, monkeypatch: py
         ({"provider_data": {"share": {"folder": "/home/me"}}}, "names a folder that is not of the cluster"),
         ({"provider_data": {"share": {"folder": "/srv/share/x/../perf"}}}, "names a folder that is not of the cluster"),
         ({"provider_data": {"share": ["/"]}}, "names a folder that is not of the cluster"),
+        ({"provider_data": "x"}, "has provider_data of another form"),
+        ({"provider_data": {"settings": "x"}}, "has provider_data of another form"),
+        ({"provider_data": {"machines": ["node1"]}}, "has machines of another form"),
+        ({"hosts": ["../sutest"]}, "names hosts that no run has"),
+        ({"hosts": "sutest"}, "names hosts that no run has"),
     ],
 )
 def test_an_entry_that_leads_to_other_files_is_refused(tmp_path: Path, entry: dict[str, Any], words: str) -> None:
@@ -130,3 +135,29 @@ def test_an_entry_that_leads_to_other_files_is_refused(tmp_path: Path, entry: di
     cluster_metadata_store.write_cluster_entry(str(tmp_path), "perf", {**usual, **entry})
     with pytest.raises(DataError, match=f"the entry of perf {words}: nothing was deleted"):
         cluster_metadata_store.read_cluster_entry(str(tmp_path), "perf")
+
+
+KNOWN = {"node1": "192.0.2.11", "node2": "192.0.2.12"}
+OWN = {"inventory": "/lab/hosts.yml", "bastion": "bastion", "share_dir": "/srv/share"}
+
+
+@pytest.mark.parametrize(
+    ("data", "left"),
+    [
+        ({"machines": [{"name": "node1", "address": "192.0.2.11"}]}, []),
+        ({"machines": [{"name": "node1", "address": "192.0.2.12"}]}, ["machine node1 with the BMC 192.0.2.12"]),
+        ({"machines": [{"name": "node3", "address": "192.0.2.66"}]}, ["machine node3 with the BMC 192.0.2.66"]),
+        ({"machines": [{"name": "node3", "address": ""}]}, ["machine node3 with the BMC "]),
+        ({"machines": [{"name": ["node1"], "address": "192.0.2.11"}]}, ["machine ['node1'] with the BMC 192.0.2.11"]),
+        ({"share": {"host": "bastion", "folder": "/srv/share/perf"}}, []),
+        ({"share": {"host": "else", "folder": "/srv/share/perf"}}, ["folder /srv/share/perf on else"]),
+        ({"share": {"host": "bastion", "folder": "/home/perf"}}, ["folder /home/perf on bastion"]),
+    ],
+)
+def test_of_an_entry_only_what_the_session_names_is_used(data: dict[str, Any], left: list[str]) -> None:
+    entry = {"name": "perf", "owned": False, "provider_data": {"settings": {"cluster_agent_inventory": "x"}, **data}}
+    kept = cluster_metadata_store.keep_what_session_names(entry, lambda name: KNOWN.get(name, ""), OWN)
+    assert kept["owned"] is True and kept["provider_data"]["left"] == left
+    assert kept["provider_data"]["settings"] == {"cluster_agent_inventory": "/lab/hosts.yml"}
+    for name, value in data.items():
+        assert kept["provider_data"].get(name) == ([] if left and name == "machines" else None if left else value)
