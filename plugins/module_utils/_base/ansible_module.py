@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from . import disk_reserve
+from . import disk_reserve, files
 from .errors import SeatrialError, shorten_error_message
 from .signals import exit_with_parent
 from .step_directory import StepDirectory
@@ -113,6 +113,7 @@ def run_module_work(module: AnsibleModule, work: Callable[[StepDirectory], dict[
 
     A module with a progress file may run for long and ends when its parent process ends.
     """
+    files.keep_everybody_from_writing()
     step = StepDirectory(module.params.get("step_dir"))
     try:
         with exit_with_parent() if module.params.get("progress_file") else nullcontext():

@@ -82,6 +82,11 @@ def mode_by_umask(mode: int) -> int:
     return mode & 0o755
 
 
+def keep_everybody_from_writing() -> None:
+    """Add the bit to the umask of this process, so that with umask 000 nobody can replace programs and records."""
+    os.umask(os.umask(0o002) | 0o002)
+
+
 def replace_text(path: str | os.PathLike[str], text: str, mode: int | None = None) -> None:
     """Write ``text`` to ``path`` atomically: a temporary file in the same directory, synced, then renamed.
 

@@ -138,8 +138,16 @@ def _await_exec(pid: int) -> None:
 
 
 def find_by_environment_variable(name: str, value: str) -> dict[int, dict[str, str]]:
-    """Return the living processes, except this one, with ``name=value`` in their environment: pid -> environment."""
-    living = (pid for pid in list_pids() if pid != os.getpid() and start_ticks_of(pid) is not None)
+    """Return our user's other living processes with ``name=value`` in their environment: pid -> environment.
+
+    Those of others never count, as root can read the environment of everybody's: somebody who puts the variable into
+    the environment of a process of theirs would have it ended, or taken for a server of ours.
+    """
+    living = (
+        pid
+        for pid in list_pids()
+        if pid != os.getpid() and is_process_of_our_user(pid) and start_ticks_of(pid) is not None
+    )
     environments = ((pid, environment_of(pid)) for pid in living)
     return {pid: environment for pid, environment in environments if environment.get(name) == value}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 
 from . import quads_records
@@ -135,5 +135,5 @@ class LeaseFile:
 
 
 def read_lease_file(path: str | Path | None) -> dict[str, Any]:
-    """Read a lease file. Raises DataError if there is none."""
-    return files.read_yaml(str(path))
+    """Read a lease file. Raises DataError if there is none, or a damaged one."""
+    return state_file.read_state_file(Path(str(path)), "lease_id", "state")

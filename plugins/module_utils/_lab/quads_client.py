@@ -96,10 +96,15 @@ class QuadsClient(QuadsConnection):
         return [str(name) for name in self._list("/available", *query)]
 
     def assignments(self, *query: tuple[str, str]) -> list[CloudAssignment]:
-        """Return assignments by owner, activity, description …"""
+        """Return assignments by owner, activity, description … Those of another owner never count, if one is asked for.
+
+        A server or proxy that ignores the query would list the leases of others, which are then terminated.
+        """
         documents = self._objects("/assignments", *query)
         with expect_documented_form("GET /assignments", documents):
-            return [CloudAssignment.from_json(document) for document in documents]
+            assignments = [CloudAssignment.from_json(document) for document in documents]
+        owner = dict(query).get("owner")
+        return [entry for entry in assignments if not owner or entry.owner.casefold() == owner.casefold()]
 
     def assignment(self, number: int) -> CloudAssignment | None:
         """Return one assignment, None if the server has none of this number."""

@@ -19,6 +19,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     SeatrialError,
@@ -66,6 +67,7 @@ class SeatrialAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check the arguments, call act() and return its result."""
         super().run(tmp, task_vars)
+        files.keep_everybody_from_writing()  # of the worker that runs this task
         _validation, arguments = self.validate_argument_spec(self.ARGUMENTS, required_if=self.REQUIRED_IF)
         with ansible_errors():
             return {"changed": False, **self.act(arguments, task_vars or {})}

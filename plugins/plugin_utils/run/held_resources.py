@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, state_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -59,8 +59,9 @@ def resources_held(run_dir: Path, since: str) -> list[dict[str, Any]]:
         _add_registry(read_document_if_exists(run_dir / "registry.json") or {}, add)
         if (run_dir / "monitoring.json").exists():
             add("monitoring of user workloads, which this run switched on")
-    lease = read_document_if_exists(run_dir / "lease.yml")
-    if lease and lease["state"] in ("asking", "held"):
+    path = run_dir / "lease.yml"
+    if path.exists() and state_file.read_state_file(path, "state")["state"] in ("asking", "held"):
+        lease = state_file.read_state_file(path, "lease_id", "parts", "hosts", "expires_at")
         clouds = ", ".join(part["cloud"] for part in lease["parts"]) or "an unknown cloud"
         what = f"lease {lease['lease_id']}: {formats.format_count(len(lease['hosts']), 'machine')} in {clouds}"
         until = lease["expires_at"] or ""

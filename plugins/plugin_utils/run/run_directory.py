@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import disk_reserve, files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 
 _STEP = re.compile(r"^(\d{3,})__")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
@@ -110,10 +110,13 @@ def sum_seconds_by_category(run_dir: Path, since: float) -> dict[str, float]:
 
 
 def read_document_if_exists(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON document; return an empty dictionary if it does not exist."""
+    """Read a YAML or JSON document; return an empty dictionary if it does not exist. Raises DataError if damaged."""
     if not path.exists():
         return {}
-    return files.read_json(path) if path.suffix == ".json" else files.read_yaml(path) or {}
+    document = files.read_json(path) if path.suffix == ".json" else files.read_yaml(path) or {}
+    if not isinstance(document, dict):
+        raise DataError(f"{path} is damaged: it is no dictionary")
+    return document
 
 
 #: Environment variable with the path of the file.

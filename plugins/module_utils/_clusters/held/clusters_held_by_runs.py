@@ -121,11 +121,24 @@ def list_clusters_and_locks(
     """Return the clusters that are held now, and the same as a module returns it, with the locks: held and lines."""
     held = find_held_clusters(artifacts, rehearsals, time.time(), commands)
     lines = [line for cluster in held for line in cluster.lines()] + format_local_locks(artifacts)
+    lines += _format_damaged_records(artifacts)
     return held, {"held": [cluster.summary() for cluster in held], "lines": lines or ["nothing is held"]}
 
 
 def _run_dirs(artifacts: str | Path) -> Iterable[Path]:
     return sorted(path.parent for path in Path(artifacts).expanduser().glob(f"*/{clusters_of_run.FILE}"))
+
+
+def _format_damaged_records(artifacts: str | Path) -> list[str]:
+    """Return a line for each run whose record of clusters can't be read, so that it may hold what is not listed."""
+    lines = []
+    for folder in _run_dirs(artifacts):
+        try:
+            clusters_of_run.clusters_to_release(clusters_of_run.read_cluster_records(folder))
+        except (SeatrialError, KeyError) as error:
+            why = f"its {clusters_of_run.FILE} has no {error}" if isinstance(error, KeyError) else str(error)
+            lines.append(f"what the run of {folder} holds is unknown: {why}")
+    return lines
 
 
 def _held_by_run(folder: Path, rehearsals: str | Path, now: float, commands: Mapping[str, str]) -> list[HeldCluster]:

@@ -45,7 +45,8 @@ def read_lock_record(path: str | Path) -> dict[str, Any] | None:
         record = files.read_json(path)
     except DataError:
         return None
-    return record if isinstance(record, dict) and record.get("schema") == SCHEMA else None
+    whole = isinstance(record, dict) and record.get("schema") == SCHEMA and {"cluster", "state", "lost"} <= {*record}
+    return record if whole else None
 
 
 def write_lock_record(path: str | Path, record: dict[str, Any]) -> None:

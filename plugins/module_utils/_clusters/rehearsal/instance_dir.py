@@ -194,6 +194,7 @@ class InstancePaths:
     def lock(self, timeout: float) -> Iterator[None]:
         """Lock the instance. Raises WaitTimeout, which names the holder, after ``timeout`` seconds."""
         self.root.mkdir(parents=True, exist_ok=True)
+        _refuse_folder_of_others(self.root, os.geteuid(), 0)
         with hold_file_lock(self.root / f".{self.name}.lock", timeout, f"rehearsal cluster '{self.name}'"):
             yield
 
@@ -261,12 +262,16 @@ def replace_folder_when_complete(target: Path) -> Iterator[Path]:
 def hold_file_lock(path: Path, timeout: float, what: str) -> Iterator[None]:
     """Hold a lock on the file ``path``, which is removed afterwards. The lock ends with this process.
 
-    Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``.
+    Raises WaitTimeout after ``timeout`` seconds, naming the process that holds ``what``, and ProcessError for a link,
+    through which another file would be truncated.
     """
     deadline = time.monotonic() + timeout
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ProcessError(f"{what}: {path} can't be locked: {error.strerror}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _same_file(handle, path):

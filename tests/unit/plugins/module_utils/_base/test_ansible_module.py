@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +82,12 @@ def test_a_message_that_repeats_a_giant_value_is_shown_without_its_middle() -> N
     message = failed.value.args[0]["msg"]
     assert message.startswith("namespace: 'aaa") and message.endswith("can't be the name of a namespace (set by -e)")
     assert len(message) < 5000
+
+
+def test_nothing_that_a_module_writes_is_writable_by_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ansible_module.run_module_work(EndingModule(), lambda _step: {"changed": (tmp_path / "data").mkdir()})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o775

@@ -184,3 +184,16 @@ def test_a_forked_process_gets_a_signal_that_came_before_its_handlers() -> None:
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     for descriptor in (ready_in, ready_out, go_in, go_out, report, end):
         os.close(descriptor)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read the environment of other users")
+def test_processes_of_another_user_are_not_found_by_their_environment() -> None:
+    marked = {**os.environ, "SEATRIAL_TEST_MARK": f"of {os.getpid()}"}
+    children = [subprocess.Popen([SLEEP, "60"], env=marked, user=user) for user in (65534, None)]
+    try:
+        found = processes.find_by_environment_variable("SEATRIAL_TEST_MARK", f"of {os.getpid()}")
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert list(found) == [children[1].pid]

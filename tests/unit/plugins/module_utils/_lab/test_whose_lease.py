@@ -16,6 +16,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_file
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.lease_release import (
     refuse_mistyped_lease_id,
     refuse_unknown_lease_id,
+    terminate_lease_assignments,
+    terminate_old_leases,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._lab.quads_options import LeaseSelector
 from quads_simulator.virtual import Fault, Wire, client
@@ -108,3 +110,19 @@ def test_a_signal_just_after_the_lease_is_recorded_gives_it_back(lab, monkeypatc
     with pytest.raises(Told):
         lab.acquire()
     assert lab.active() == []
+
+
+def test_leases_of_another_owner_are_left_whatever_the_server_lists(lab, monkeypatch):
+    lab.acquire()
+    lab.simulator.clock.advance(7200)
+    other = lab.client(user="ann@example.com")
+    asks = other._objects
+    monkeypatch.setattr(
+        other, "_objects", lambda path, *query: asks(path, *(pair for pair in query if pair[0] != "owner"))
+    )
+    assert len(other.assignments()) == 1
+    assert terminate_old_leases(other, 60, (), False, lab.told.append) == []
+    assert terminate_lease_assignments(other, LEASE, settle=0) == []
+    assert lease_lookup.find_selected_leases(other, LeaseSelector.from_params({}), owner="ann") == []
+    assert len(lab.active()) == 1
+    assert len(other.assignments(("owner", "Joe"))) == 1, "some servers change the case"

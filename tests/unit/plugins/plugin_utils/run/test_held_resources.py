@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import held_resources
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import project_role
@@ -164,3 +164,19 @@ def test_a_path_instead_of_a_role_has_no_command(tmp_path: Path) -> None:
     (tmp_path / "evil.yml").write_text("[]\n", encoding="utf-8")
     run_directory(tmp_path, "t1121-abcdef", {"role": str(tmp_path / "evil")})
     assert held_resources.commands_by_run_directory(tmp_path, ARGV, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "[]", "schema: lease/1", "state: held", "lease_id: t1121-abcdef\nstate: asking"]
+)
+def test_a_damaged_lease_file_is_an_error_and_not_no_lease(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lease.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="lease.yml is damaged: it has no "):
+        held_resources.resources_held(tmp_path, SINCE)
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "{}", "clusters: []", "clusters: {sutest: 5}"])
+def test_a_damaged_record_of_clusters_is_an_error_and_not_no_cluster(tmp_path: Path, text: str) -> None:
+    (tmp_path / "cluster.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="cluster.yml is damaged: "):
+        held_resources.resources_held(tmp_path, SINCE)

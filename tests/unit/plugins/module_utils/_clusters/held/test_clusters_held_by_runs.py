@@ -243,3 +243,12 @@ def test_an_expired_rehearsal_cluster_without_a_run_directory_is_removed_for_its
     assert folder.path.is_dir()
     done = clusters_held_by_runs.list_and_release_expired(asked, StepDirectory(None), lambda _text: None, check=False)
     assert done["expired"] == ["left"] and not folder.path.exists()
+
+
+@pytest.mark.parametrize("text", ["", "clusters: []\n", "clusters: {sutest: 5}\n", "clusters: {sutest: {}}\n", "{"])
+def test_a_damaged_record_is_named_and_is_no_run_that_holds_nothing(tmp_path: Path, text: str) -> None:
+    directory = run_with(tmp_path, "t1121-abcdef")
+    (directory / "cluster.yml").write_text(text, encoding="utf-8")
+    _held, result = clusters_held_by_runs.list_clusters_and_locks(tmp_path, tmp_path / "none")
+    assert [line for line in result["lines"] if f"what the run of {directory} holds is unknown: " in line]
+    assert "nothing is held" not in result["lines"]

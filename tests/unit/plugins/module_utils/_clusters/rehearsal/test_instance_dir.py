@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     OwnershipError,
+    ProcessError,
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal.instance_dir import (
@@ -64,9 +65,19 @@ def test_an_instance_of_another_user_is_refused(instance: InstancePaths, monkeyp
 def test_no_instance_is_made_in_a_folder_whose_owner_could_replace_it(instance: InstancePaths) -> None:
     instance.root.mkdir()
     os.chown(instance.root, 65534, 65534)
-    with pytest.raises(OwnershipError, match="belongs to another user.*Choose another rehearsal_data_dir"):
-        instance.create("r1", [])
+    for act in (lambda: instance.create("r1", []), lambda: instance.lock(1).__enter__()):
+        with pytest.raises(OwnershipError, match="belongs to another user.*Choose another rehearsal_data_dir"):
+            act()
     assert not any(instance.root.iterdir())
+
+
+def test_a_link_in_the_place_of_a_lock_is_refused_and_its_target_stays(instance: InstancePaths, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all my work")
+    instance.root.mkdir()
+    (instance.root / f".{instance.name}.lock").symlink_to(tmp_path / "thesis.txt")
+    with pytest.raises(ProcessError, match="can't be locked: Too many levels of symbolic links"), instance.lock(1):
+        pass
+    assert (tmp_path / "thesis.txt").read_text() == "all my work"
 
 
 @pytest.mark.parametrize(
