@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import inventory_file
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import inventory_file
 
 #: Variables of a machine that are read, beside cluster_agent_*.
 NAMES = ("quads_macs", "macs", "quads_model", "model", "bmc_address", "bmc_user", "bmc_system")

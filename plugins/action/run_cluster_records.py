@@ -11,9 +11,9 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties, clusters_of_run
-from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions import stored_cluster
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.actions.action_base import SeatrialAction
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import foreign_kubeconfigs, terminal_output
+from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.stored_cluster import take_over_named_cluster
 
 
 class ActionModule(SeatrialAction):
@@ -36,8 +36,7 @@ class ActionModule(SeatrialAction):
         run_dir = arguments["run_dir"]
         clusters, changed = clusters_of_run.read_cluster_records(run_dir), False
         if arguments["named"] and not self._task.check_mode:
-            hostvars = task_vars["hostvars"]
-            clusters, changed = stored_cluster.take_over_named_cluster(arguments, self._loader, hostvars)
+            clusters, changed = take_over_named_cluster(arguments, self._loader, task_vars["hostvars"])
         if arguments["hosts"] and not self._task.check_mode:
             values = files.to_plain_types(arguments["values"])
             clusters, changed = clusters_of_run.update_host_records(run_dir, arguments["hosts"], values)

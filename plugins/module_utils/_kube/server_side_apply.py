@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
 
 from .client import Client
 from .object_accessors import apply_json_merge_patch, format_object_title, get_label
@@ -78,16 +78,22 @@ def apply_manifests_with_diff(
 ) -> dict[str, Any]:
     """Apply manifests in order; return the keys ``changed``, ``applied`` and ``diff`` of the module's result.
 
-    A namespace that exists and does not belong to the run stays as it is: with the run's label, it would be deleted.
+    Nothing that exists and does not belong to the run is changed: with the run's label, it would be deleted. A
+    namespace is used as it is, another object is an error.
 
-    check: whether the API server only validates them. Raises InputError for an unknown kind, ApiError.
+    check: whether the API server only validates them. Raises InputError for an unknown kind, OwnershipError, ApiError.
     """
     diff, applied = ObjectDiff(), []
     for manifest in manifests:
         meta = manifest["metadata"]
         before = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
-        if before is not None and _is_namespace_of_others(manifest, before):
-            continue
+        if before is not None and _is_object_of_others(manifest, before):
+            if manifest["kind"] == "Namespace":
+                continue
+            raise OwnershipError(
+                f"{client.access.server} has {format_object_title(manifest)} already, and it does not belong to this "
+                "run: nothing was changed. Choose another name or namespace, or remove it first"
+            )
         after = _apply_manifest(client, manifest, before is None and check, check)
         if before is None:
             diff.created(manifest)
@@ -99,9 +105,9 @@ def apply_manifests_with_diff(
     return {"changed": bool(applied), "applied": applied, "diff": diff.shown()}
 
 
-def _is_namespace_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def _is_object_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     run = get_label(manifest, run_labels.RUN)
-    return manifest.get("kind") == "Namespace" and bool(run) and get_label(before, run_labels.RUN) != run
+    return bool(run) and get_label(before, run_labels.RUN) != run
 
 
 def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import (
     ObjectDiff,
     apply_manifests_with_diff,
@@ -53,11 +55,13 @@ def test_the_content_of_a_secret_is_hidden() -> None:
     assert diff.before["Secret b"] != diff.after["Secret b"]
 
 
-class OneNamespace:
-    """A client of a server with one namespace, which has these labels."""
+class OneObject:
+    """A client of a server with one object, a namespace by default, which has these labels."""
 
-    def __init__(self, labels: dict[str, str]) -> None:
-        self.there = {"kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
+    access = SimpleNamespace(server="https://lab")
+
+    def __init__(self, labels: dict[str, str], kind: str = "Namespace") -> None:
+        self.there = {"kind": kind, "metadata": {"name": "team", "labels": labels}}
 
     def kind_of(self, manifest: dict[str, Any]) -> str:
         return str(manifest["kind"])
@@ -81,7 +85,18 @@ def test_a_namespace_of_others_does_not_get_the_label_by_which_it_would_be_delet
     wanted: list[dict[str, Any]] = [
         {"kind": "Namespace", "metadata": {"name": name, **mine}} for name in ("team", "new")
     ]
-    client: Any = OneNamespace(labels)
+    client: Any = OneObject(labels)
     applied = apply_manifests_with_diff(client, wanted)["applied"]
     assert applied == [f"Namespace {name}" for name in (*changed, "new")]
     assert (client.there["metadata"]["labels"] == labels) is not bool(changed)
+
+
+@pytest.mark.parametrize("labels", [{}, {run_labels.RUN: "b"}])
+def test_an_object_of_others_is_neither_changed_nor_labelled(labels: dict[str, str]) -> None:
+    client: Any = OneObject(labels, "LocalQueue")
+    wanted = [{"kind": "LocalQueue", "metadata": {"name": "team", "labels": {run_labels.RUN: "a"}}}]
+    with pytest.raises(OwnershipError, match="https://lab has LocalQueue team already, and it does not belong to this"):
+        apply_manifests_with_diff(client, wanted)
+    assert client.there["metadata"]["labels"] == labels
+    client.there["metadata"]["labels"] = {run_labels.RUN: "a"}
+    assert apply_manifests_with_diff(client, wanted)["changed"] is False
