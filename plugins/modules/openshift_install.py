@@ -122,6 +122,10 @@ options:
     description: Metadata of a cluster that was created on another machine.
     type: dict
     default: {}
+  run_id:
+    description: The run. What another run has in O(install_dir) or O(store) is neither used nor removed.
+    type: str
+    default: ''
   addresses:
     description: Addresses for V(gathered), C(bootstrap) and C(masters).
     type: dict
@@ -229,6 +233,7 @@ def main() -> None:
             "store": {"type": "str", "default": ""},
             "entry": {"type": "dict", "default": {}},
             "metadata": {"type": "dict", "default": {}},
+            "run_id": {"type": "str", "default": ""},
             **ansible_module.BUNDLE,
             "addresses": {"type": "dict", "default": {}},
             "ssh_private_key": {"type": "path", "default": "", "no_log": False},

@@ -18,7 +18,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    DataError,
+    InputError,
+    OwnershipError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 
@@ -27,9 +32,10 @@ PROVIDERS = ("openshift_ipi", "openshift_agent")
 
 
 def write_cluster_entry(store: str, name: str, entry: Mapping[str, Any]) -> None:
-    """Write the entry of a cluster. Raises AccessError."""
+    """Write the entry of a cluster. Raises AccessError, and OwnershipError if another run has one of this name."""
     if not store:
         return
+    refuse_entry_of_another_run(store, name, str(entry.get("run") or ""))
     if store.startswith("s3://"):
         with _open_s3_bucket(store, name) as (connection, where):
             connection.put_object(**where, Body=json.dumps(files.to_plain_types(entry), indent=2).encode())
@@ -125,9 +131,27 @@ def _is_machine_of_session(machine: Mapping[str, Any], bmc_address_of: Callable[
     return isinstance(name, str) and bool(address) and bmc_address_of(name) == address
 
 
-def delete_cluster_entry(store: str, name: str) -> None:
-    """Remove the entry of a cluster, if there is one."""
-    if not store:
+def refuse_entry_of_another_run(store: str, name: str, run: str) -> None:
+    """Raise OwnershipError if there is an entry of this name that another run has written."""
+    owner = _run_of_entry(store, name) if store else None
+    if owner not in (None, run):
+        raise OwnershipError(
+            f"cluster_metadata_store {store} has a cluster {name} of {f'run {owner}' if owner else 'an unknown run'}: "
+            f"choose another cluster_name, or release that one first (cluster_release_named={name})"
+        )
+
+
+def _run_of_entry(store: str, name: str) -> str | None:
+    """Return the run of an entry, empty if it is unknown; None without an entry."""
+    try:
+        return str(read_cluster_entry(store, name).get("run") or "")
+    except DataError as error:
+        return None if isinstance(error, UnknownClusterError) else ""
+
+
+def delete_cluster_entry(store: str, name: str, run: str = "") -> None:
+    """Remove the entry of a cluster, if there is one. run: leave that of another run."""
+    if not store or (run and _run_of_entry(store, name) not in ("", run)):
         return
     if store.startswith("s3://"):
         with _open_s3_bucket(store, name) as (connection, where):
@@ -136,8 +160,14 @@ def delete_cluster_entry(store: str, name: str) -> None:
     (Path(store).expanduser() / f"{_check_cluster_name(name)}.json").unlink(missing_ok=True)
 
 
-def _unknown_cluster_error(store: str, name: str) -> DataError:
-    return DataError(f"cluster_metadata_store {store} has no cluster {name}: it was released, or stored elsewhere")
+class UnknownClusterError(DataError):
+    """There is no entry of this name."""
+
+
+def _unknown_cluster_error(store: str, name: str) -> UnknownClusterError:
+    return UnknownClusterError(
+        f"cluster_metadata_store {store} has no cluster {name}: it was released, or stored elsewhere"
+    )
 
 
 def _check_cluster_name(name: str) -> str:

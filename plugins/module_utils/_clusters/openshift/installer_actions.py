@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import http_client
 
 from .. import providers
-from . import agent_config, cluster_metadata_store, install_config, installer_commands
+from . import agent_config, cluster_metadata_store, install_config, installer_commands, installer_folder_owner
 from .installer_commands import LOG, OpenshiftInstaller
 
 #: Where Red Hat publishes clients, and what the archive of each program is called there.
@@ -83,6 +83,8 @@ def _download_program(
 Given = Mapping[str, Any]
 #: Steps that do not run the installer.
 WITHOUT_PROGRAM = ("absent",)
+#: Steps that end what there is. What belongs to another run stays.
+REMOVING = ("destroyed", "absent")
 
 
 def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -134,8 +136,12 @@ def render_installer_documents(params: Given) -> tuple[dict[str, dict[str, Any]]
 def configure_installer(params: Given, step: StepDirectory, check_mode: bool) -> dict[str, Any]:
     """Write the installer's configuration, and copies without secrets to ``step``; return the module's result."""
     documents, results = render_installer_documents(params)
+    installer_folder_owner.refuse_folder_of_another_run(params["install_dir"], params["run_id"])
+    cluster_metadata_store.refuse_entry_of_another_run(params["store"], params["name"], params["run_id"])
     installer = OpenshiftInstaller("openshift-install", params["install_dir"], {})
     before = installer.configure(documents, check_mode)
+    if not check_mode:
+        installer_folder_owner.claim_folder(params["install_dir"], params["run_id"])
     after = {name: files.to_plain_types(document) for name, document in documents.items()}
     diff = {
         "before": {name: install_config.hide_secrets(document) for name, document in before.items()},
@@ -149,6 +155,11 @@ def configure_installer(params: Given, step: StepDirectory, check_mode: bool) ->
 
 def run_install_step(state: str, params: Given, say: Callable[[str], None], step: Path | None) -> dict[str, Any]:
     """Run one step; return the module's result. The log is copied into ``step`` also if the step fails."""
+    folder, run = params["install_dir"], params["run_id"]
+    if state in REMOVING and not params["metadata"] and installer_folder_owner.is_folder_of_another_run(folder, run):
+        say(f"{folder} belongs to run {installer_folder_owner.run_of_folder(folder)} and stays")
+        return {"changed": False}
+    installer_folder_owner.refuse_folder_of_another_run(folder, run)
     path = "openshift-install" if state in WITHOUT_PROGRAM else _find_installer_program(params, say)
     environment = {name: str(value) for name, value in params["environment"].items() if value not in (None, "")}
     installer = OpenshiftInstaller(path, params["install_dir"], environment, say)
@@ -168,9 +179,8 @@ def _find_installer_program(params: Given, say: Callable[[str], None]) -> str:
 
 def _prepare_installation(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     metadata = installer.prepare(params["spot"], params["timeout"])
-    cluster_metadata_store.write_cluster_entry(
-        params["store"], params["name"], {**params["entry"], "metadata": metadata}
-    )
+    entry = {**params["entry"], "metadata": metadata, "run": params["run_id"]}
+    cluster_metadata_store.write_cluster_entry(params["store"], params["name"], entry)
     return {"changed": True, "metadata": metadata, "version": installer.version()}
 
 
@@ -184,7 +194,8 @@ def _wait_for_cluster_creation(installer: OpenshiftInstaller, params: Given) -> 
 
 
 def _create_boot_image(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
-    cluster_metadata_store.write_cluster_entry(params["store"], params["name"], params["entry"])
+    entry = {**params["entry"], "run": params["run_id"]}
+    cluster_metadata_store.write_cluster_entry(params["store"], params["name"], entry)
     image = installer.image(params["timeout"])
     more = {"kubeconfig": installer.kubeconfig(), "version": installer.version()}
     return {"changed": True, "image": str(image), **more}
@@ -208,13 +219,13 @@ def _gather_debug_files(installer: OpenshiftInstaller, params: Given) -> dict[st
 def _destroy_cluster(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     done = installer.destroy(params["metadata"], params["timeout"])
     forgotten = installer.forget()
-    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"])
+    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"], params["run_id"])
     return {"changed": done or forgotten}
 
 
 def _absent(installer: OpenshiftInstaller, params: Given) -> dict[str, Any]:
     forgotten = installer.forget()
-    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"])
+    cluster_metadata_store.delete_cluster_entry(params["store"], params["name"], params["run_id"])
     return {"changed": forgotten}
 
 
