@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import apply_json_merge_patch
@@ -27,6 +27,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures.
 )
 from scripted_server import Asked, ScriptedServer, status_object
 
+#: Labels of the pods of the load that the failures hit.
+LABELS = {run_labels.RUN: "failing", run_labels.POINT: "001", run_labels.INDEX: "0"}
 RESOURCES = {
     "/api/v1": [("Node", "nodes", False), ("Pod", "pods", True)],
     "/apis/coordination.k8s.io/v1": [("Lease", "leases", True)],
@@ -52,7 +54,7 @@ def node(name: str, gpus: int = 8, ready: str = "True", **annotations: str) -> d
 
 def pod(name: str, on: str, policy: str = "Never") -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": {}},
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": {}, "labels": LABELS},
         "spec": {"nodeName": on, "restartPolicy": policy},
         "status": {"phase": "Running"},
     }

@@ -68,13 +68,16 @@ class LabelledObject:
 def metadata_for_deletion(kind: ServedKind, item: dict[str, Any]) -> LabelledObject:
     """Read an object's metadata."""
     meta = item["metadata"]
+    owners, finalizers = (
+        value if isinstance(value := meta.get(name), list) else [] for name in ("ownerReferences", "finalizers")
+    )
     return LabelledObject(
         kind,
-        meta.get("namespace") or "",
+        str(meta.get("namespace") or ""),
         meta["name"],
-        meta.get("uid") or "",
-        tuple(owner.get("uid") or "" for owner in meta.get("ownerReferences") or ()),
-        tuple(meta.get("finalizers") or ()),
+        str(meta.get("uid") or ""),
+        tuple(str(owner.get("uid") or "") for owner in owners if isinstance(owner, dict)),
+        tuple(map(str, finalizers)),
         bool(meta.get("deletionTimestamp")),
     )
 

@@ -107,7 +107,9 @@ def reduce_to_compared_parts(kind: ServedKind, item: Mapping[str, Any]) -> Compa
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     group = kind.api_version.rpartition("/")[0]
     length = 4 if kind.kind == "Secret" else 12  # of a Secret too few digits to confirm a guess of its content
-    return ComparedObject(group, kind.kind, meta.get("namespace") or "", meta["name"], meta["uid"], digest[:length])
+    return ComparedObject(
+        group, kind.kind, meta.get("namespace") or "", meta["name"], meta.get("uid", ""), digest[:length]
+    )
 
 
 def compare_snapshots(before: ObjectsSnapshot, after: ObjectsSnapshot) -> dict[str, list[dict[str, Any]]]:

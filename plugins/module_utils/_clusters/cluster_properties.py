@@ -20,7 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     WaitTimeout,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -63,7 +66,8 @@ def operator_versions(client: Client) -> OperatorVersions | None:
 def changed_rehearsal_component_versions(client: Client) -> dict[str, str]:
     """Return component -> version of a rehearsal cluster, of those that run another release than the one they name."""
     text = _read_optional_value(client, REHEARSAL, "data", "versions")
-    return {str(name): str(version) for name, version in parse_json(text or "{}").items()}
+    with expect_documented_form(f"GET {REHEARSAL} at {client.access.server}", text):
+        return {str(name): str(version) for name, version in parse_json(text or "{}").items()}
 
 
 def operators_from_csvs(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
@@ -156,7 +160,9 @@ def read_cluster_identity(client: Client, run: str = "") -> ClusterIdentity:
     run: do not count nodes with the label of another run; empty counts all nodes.
     """
     access = client.access
-    identity = ClusterIdentity(api_host_without_usual_port(access), client.request("GET", "/version")["gitVersion"])
+    answer = client.request("GET", "/version")
+    with expect_documented_form(f"GET /version at {access.server}", answer):
+        identity = ClusterIdentity(api_host_without_usual_port(access), str(answer["gitVersion"]))
     nodes = list_nodes_without_other_runs(client, run)
     totals = allocatable_totals_of_nodes(nodes)
     identity.nodes, identity.cpus, identity.memory_gib = totals["count"], totals["cpus"], totals["memory_gib"]
@@ -230,8 +236,8 @@ def _read_optional_value(client: Client, path: str, *keys: str) -> str | None:
             return None
         raise
     for key in keys:
-        value = (value or {}).get(key)
-    return value or None
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and value else None
 
 
 def existence_of_kinds(client: Client, names: Iterable[str]) -> dict[str, bool]:

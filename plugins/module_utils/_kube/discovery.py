@@ -24,12 +24,16 @@ class ServedKind:
     namespaced: bool
     verbs: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.api_version, self.kind, self.resource, *self.verbs)):
+            raise TypeError("names of kinds and of verbs are texts")
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of a collection (no ``name``), of all namespaces (no ``namespace``), or of one object."""
         parts = [quote(f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}")]
         if self.namespaced and namespace:
             parts.append(f"namespaces/{quote(namespace, safe='')}")
-        parts.append(quote(self.resource))
+        parts.append(quote(self.resource, safe=""))
         if name:
             parts.append(quote(name, safe=""))
         if subresource:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from .client import Client
 
@@ -105,7 +106,9 @@ def _is_right_granted(client: Client, right: RbacPermission) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": asked},
     }
-    return bool(client.request("POST", REVIEW, review)["status"].get("allowed"))
+    answer = client.request("POST", REVIEW, review)
+    with expect_documented_form(f"POST {REVIEW} at {client.access.server}", answer):
+        return bool(answer["status"].get("allowed"))
 
 
 def rbac_object_name_for_user(subject: str) -> str:

@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
     WatchConnection,
     events_of_watch_connection,
@@ -44,7 +45,8 @@ WORKERS = 24
 
 def list_nodes_of_pool(client: Client, name: str) -> list[dict[str, Any]]:
     """Return the nodes of one pool that carry our labels."""
-    return client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
+    nodes = client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
+    return [node for node in nodes if get_label(node, run_labels.SIMULATED) == "true"]
 
 
 def list_fake_nodes_of_run(client: Client, run_id: str) -> list[dict[str, Any]]:
@@ -54,7 +56,8 @@ def list_fake_nodes_of_run(client: Client, run_id: str) -> list[dict[str, Any]]:
         if run_id
         else f"{run_labels.SIMULATED}=true,!{run_labels.RUN}"
     )
-    return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
+    nodes = client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
+    return [node for node in nodes if get_label(node, run_labels.RUN) == run_id]
 
 
 def _pool_label_selector(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +12,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import delete_by_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import CleanupTimeout, RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_targets
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_pods_lifecycle
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import common_client_start
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.users import fetch_large_user_files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes
 from scripted_server import Asked, ScriptedServer
 
 RUN = "t1128-abcdef"
@@ -71,3 +77,67 @@ def test_a_server_that_shows_an_object_now_and_then_does_not_hold_the_cleanup_fo
     monkeypatch.setattr(delete_by_label.RunCleanup, "_wait_dependents", lambda *_arguments: None)
     with pytest.raises(CleanupTimeout, match=f"cleanup of run {RUN}: after 0.3 s there are still 1 Widget"):
         server.cleanup(tmp_path, timeout=0.3)
+
+
+class ListingClient:
+    """A client of a server that lists everything, whatever the selector is."""
+
+    def __init__(self, *labels: dict[str, str]) -> None:
+        self.objects = [{"metadata": {"name": f"o{n}", "labels": each}} for n, each in enumerate(labels)]
+        self.deleted: list[str] = []
+
+    def kind(self, _version: str, kind: str) -> str:
+        return kind
+
+    def list(self, *_arguments: Any, **_options: Any) -> tuple[list[dict[str, Any]], str]:
+        return [item for item in self.objects if item["metadata"]["name"] not in self.deleted], "1"
+
+    def get(self, *_arguments: Any) -> None:
+        return None
+
+    def delete(self, _kind: Any, name: str, *_options: Any) -> bool:
+        self.deleted.append(name)
+        return True
+
+
+def remove_load(client: Any) -> None:
+    spec = SimpleNamespace(run=RUN, point="001", name="load", namespace="ns", effective_namespace="ns")
+    load_pods_lifecycle.DriverPod.remove(SimpleNamespace(client=client, spec=spec))
+
+
+def end_pods_of_users(client: Any) -> None:
+    fetch_large_user_files._end_pods(client, SimpleNamespace(run=RUN, point="001", namespace="ns"))
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        remove_load,
+        end_pods_of_users,
+        lambda client: common_client_start.remove_common_start_leases(client, RUN, "001", "ns"),
+    ],
+)
+def test_what_a_load_leaves_is_deleted_and_nothing_else_that_is_listed(
+    monkeypatch: pytest.MonkeyPatch, delete: Any
+) -> None:
+    monkeypatch.setattr(fetch_large_user_files.waiting, "wait_until_gone", lambda *_all: None)
+    client = ListingClient({run_labels.RUN: RUN}, {}, {run_labels.RUN: "t1128-others"})
+    delete(client)
+    assert set(client.deleted) - {"load"} == {"o0"}
+
+
+def test_no_nodes_of_others_count_as_simulated_ones() -> None:
+    ours = {run_labels.SIMULATED: "true", run_labels.RUN: RUN}
+    client = ListingClient(ours, {}, {run_labels.SIMULATED: "true", run_labels.RUN: "t1128-others"})
+    assert [node["metadata"]["name"] for node in fake_nodes.list_fake_nodes_of_run(client, RUN)] == ["o0"]
+    assert [node["metadata"]["name"] for node in fake_nodes.list_nodes_of_pool(client, "p")] == ["o0", "o2"]
+
+
+def test_a_failure_hits_no_pod_of_others() -> None:
+    client = ListingClient({run_labels.RUN: RUN}, {})
+    for item in client.objects:
+        item["metadata"] |= {"namespace": "ns", "uid": "u"}
+        item["spec"] = {}
+    failure = SimpleNamespace(kind="node_drained", selector="", pod_fails=False, taint="")
+    rows = failure_targets.list_running_load_pods(client, failure, RUN, "001")
+    assert [row["name"] for row in rows] == ["o0"]

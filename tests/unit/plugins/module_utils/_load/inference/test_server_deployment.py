@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
     ProcessError,
@@ -209,11 +210,16 @@ def test_the_autoscalers_of_other_points_are_deleted_and_those_of_controllers_st
 ) -> None:
     cluster = Cluster()
     cluster.status, cluster.may_list_autoscalers = READY, may_list
-    owned = {"name": "of-a-controller", "ownerReferences": [{"kind": "InferenceService"}]}
-    cluster.autoscalers = [{"metadata": {"name": "s-001"}}, {"metadata": owned}]
+    ours = {"labels": {run_labels.RUN: "t1"}}
+    owned = {"name": "of-a-controller", "ownerReferences": [{"kind": "InferenceService"}], **ours}
+    cluster.autoscalers = [
+        {"metadata": {"name": "s-001", **ours}},
+        {"metadata": owned},
+        {"metadata": {"name": "other"}},
+    ]
     deploy(cluster, tmp_path, spec(), [lambda: cluster.give_address()])  # type: ignore[attr-defined]
     left = [one["metadata"]["name"] for one in cluster.autoscalers]
-    assert left == (["of-a-controller"] if may_list else ["s-001", "of-a-controller"])
+    assert left == (["of-a-controller", "other"] if may_list else ["s-001", "of-a-controller", "other"])
 
 
 #: The pod of the first point, which is being deleted.
