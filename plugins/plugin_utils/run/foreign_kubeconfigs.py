@@ -201,7 +201,8 @@ def _refuse(directory: Path, context: SettingsContext, sources: Iterable[tuple[s
             raise InputError(
                 f"{directory / file}: {key} names the kubeconfig {text}, and this run directory was copied, moved or "
                 "received, or belongs to another user: its kubeconfig is used only if you name it. If you trust it, "
-                f"give -e cluster_kubeconfig={text}, or set the environment variable KUBECONFIG"
+                f"give {extra_vars_arguments.extra_vars_shell_text({'cluster_kubeconfig': text})}, or set the "
+                "environment variable KUBECONFIG"
             )
 
 

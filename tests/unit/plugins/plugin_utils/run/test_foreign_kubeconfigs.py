@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,18 @@ def test_a_recorded_kubeconfig_of_a_received_run_is_refused(tmp_path: Path, rece
     with pytest.raises(InputError, match="kubeconfig names the kubeconfig .*/kc, and .* used only if you name it"):
         begin(tmp_path, tags, {"run_dir": str(received)})
     assert (received / "run.yml").read_text() == before and not (tmp_path / "proof").exists()
+
+
+def test_the_kubeconfig_of_a_stranger_is_one_word_in_the_command_that_is_proposed(
+    tmp_path: Path, received: Path
+) -> None:
+    path = str(shutil.copy(received.parent / "kc", tmp_path / "kc; touch proof; '{{ 7 * 7 }}'"))
+    record = {"provider": "existing", "state": "acquired", "kubeconfig": path, "api_host": "127.0.0.1"}
+    clusters_of_run.update_host_records(received, ["sutest", "driver"], record)
+    with pytest.raises(InputError, match="used only if you name it") as refused:
+        begin(tmp_path, GIVES_BACK, {"run_dir": str(received)})
+    words = shlex.split(str(refused.value).partition("give ")[2].partition(", or set")[0])
+    assert words == ["-e", f'{{"cluster_kubeconfig": !unsafe {json.dumps(path)}}}']
 
 
 def test_a_received_run_is_reported_without_its_cluster(tmp_path: Path, received: Path) -> None:
