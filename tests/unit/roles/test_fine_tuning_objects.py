@@ -423,6 +423,20 @@ def test_torchrun_finds_the_pods_of_a_job_without_an_operator_of_trainings(api: 
 
 
 @pytest.mark.parametrize("api", ["pytorchjob", "trainjob", "jobset", "job"])
+def test_a_variable_of_the_user_replaces_ours_and_none_is_set_twice(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server refuses two of the same name."""
+    monkeypatch.setenv("SEATRIAL_FINE_TUNING_MODEL_TOKEN", "token-of-the-hub")
+    own = {"HF_TOKEN": "token-of-mine", "OMP_NUM_THREADS": 2, "PET_NPROC_PER_NODE": 3, "PET_NODE_RANK": 0}
+    given = {"fine_tuning_api": api, "fine_tuning_pod_count": 2, "fine_tuning_gpus": 0}
+    for pod in pods({**given, "fine_tuning_environment": own}):
+        names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
+        assert len(names) == len(set(names)) and set(own) <= set(names)
+        assert environment(pod)["PET_NPROC_PER_NODE"] == "3"
+    monkeypatch.delenv("SEATRIAL_FINE_TUNING_MODEL_TOKEN")
+    assert all("HF_TOKEN" not in environment(pod) for pod in pods(given))
+
+
+@pytest.mark.parametrize("api", ["pytorchjob", "trainjob", "jobset", "job"])
 def test_a_job_that_goes_to_a_queue_is_created_suspended_with_its_name(api: str) -> None:
     manifest = workload({"fine_tuning_api": api, "fine_tuning_queue": "team"})
     assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
