@@ -46,6 +46,12 @@ def test_a_wrong_word_is_refused_before_anything_is_created(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_bisection_of_no_project_is_told_what_is_missing(tmp_path: Path) -> None:
+    done = play("-e", "preset=light", artifacts=tmp_path, project="bisect")
+    assert done.code != 0 and "-e project= is required: the project whose runs are bisected" in done.flat(), done.output
+    assert "undefined" not in done.output and not list(tmp_path.iterdir())
+
+
 def lines(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "schedule.jsonl").read_text().splitlines()]
 

@@ -145,7 +145,7 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
         files.write_yaml(top / "provenance.yml", {"schema": "provenance/1", "settings": provenance})
         if name == "a":
             measured(top)  # the other one is still to be made
-    words = ["-e", "runs=run-a,./run-b"]
+    words = ["-e", json.dumps({"runs": " run-a, ./run-b,"})]  # as it is typed into a question of AWX
     done = play(*words, artifacts=Path("some", "where"), project="compare", cwd=tmp_path)
     assert done.code == 0, done.output[-4000:]
     folder = tmp_path / "some" / "where" / "compare-t1121-aaaaaa-t1121-aaaaab"

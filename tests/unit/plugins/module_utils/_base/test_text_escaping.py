@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
@@ -14,6 +15,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+PLUGINS = Path(__file__).parents[5] / "plugins"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,12 @@ def test_no_cell_of_a_row_begins_as_a_formula(values):
         assert not cell.startswith(("=", "@", "\t", "\r"))
         if cell.startswith(("+", "-")):
             float(cell)
+
+
+def test_each_writer_of_tables_escapes_its_cells():
+    writers = [path for path in PLUGINS.rglob("*.py") if "csv.writer(" in path.read_text(encoding="utf-8")]
+    assert len(writers) >= 5
+    assert [path.name for path in writers if "escape_csv_row(" not in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.parametrize("hidden", ["\u200b", "\u00ad", "\u2062", "\u3164", "\U000e0041"])

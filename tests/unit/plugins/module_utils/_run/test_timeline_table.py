@@ -65,15 +65,19 @@ def test_csv_is_relative_to_the_start_with_six_digits(mixed, tmp_path):
     assert rows[7]["outcome"] == "unsent"
 
 
-def test_names_with_commas_and_quotes_survive_in_csv(mixed, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [('a "b", c', 'a "b", c'), ('=HYPERLINK("http://x")', '\'=HYPERLINK("http://x")'), ("@SUM(A1)", "'@SUM(A1)")],
+)
+def test_names_with_commas_and_quotes_survive_in_csv_and_are_no_formulas(mixed, tmp_path, name, cell):
     _world, _folder, table = mixed
-    before, table.name[0] = table.name[0], 'a "b", c'
+    before, table.name[0] = table.name[0], name
     try:
         timeline_table.write_jsonl_and_csv(table, tmp_path)
     finally:
         table.name[0] = before
     with open(tmp_path / "timeline.csv", newline="") as stream:
-        assert next(csv.DictReader(stream))["name"] == 'a "b", c'
+        assert next(csv.DictReader(stream))["name"] == cell
 
 
 @pytest.mark.parametrize(
