@@ -16,7 +16,7 @@ options:
     type: str
     default: ''
   token:
-    description: Bearer token.
+    description: Bearer token for the server at O(url). The route of a cluster gets that of O(kubeconfig).
     type: str
     default: ''
   kubeconfig:

@@ -95,7 +95,8 @@ def find_prometheus_server(
         raise InputError("neither url nor kubeconfig is given: which server is to be asked?")
     with Client.from_kubeconfig(kubeconfig, context) as client:
         server = openshift_thanos_querier(client)
-    return PrometheusServer(server.url, token or server.token, authority or server.authority)
+    # The cluster has named this server: it gets what the cluster knows, and not the token for the server at ``url``.
+    return PrometheusServer(server.url, server.token, authority or server.authority)
 
 
 def openshift_thanos_querier(client: Client) -> PrometheusServer:
