@@ -68,6 +68,7 @@ class CiOffer:
 
     projects: names. presets: project -> its presets. permitted: presets that may be asked
     for although they are heavy or do what only the lab decides. clusters: name -> presets that choose it.
+    project: that of the job, to which permitted presets without a project belong; empty if it has none.
     """
 
     projects: Sequence[str]
@@ -76,6 +77,12 @@ class CiOffer:
     catalogue: Catalogue
     permitted: Sequence[str] = ()
     clusters: Mapping[str, Any] = field(default_factory=dict)
+    project: str = ""
+
+    def permits(self, preset: str, project: str) -> bool:
+        """Return whether the lab permits a preset: a preset of the same name of another project does something else."""
+        plain = self.project in ("", project) and preset in self.permitted
+        return plain or f"{project}/{preset}" in self.permitted
 
 
 def projects_with_playbook(playbooks: Path) -> list[str]:
@@ -96,7 +103,11 @@ def requested_run(asked: Directives, own: CiRequest, offer: CiOffer) -> CiReques
     # The presets of the job belong to the project of the job: in another project, the same names do something else.
     for name in wanted or (own.presets if project != own.project else []):
         _check_preset(name, project, offer, where if wanted else asked.origins.get("project", where))
-    presets = [*(wanted or own.presets), *_presets_selecting_cluster(asked, offer)]
+    clusters = _presets_selecting_cluster(asked, offer)
+    for name in clusters if project != own.project and own.project else []:
+        if offer.presets(project).get(name) != offer.presets(own.project).get(name):
+            _check_preset(name, project, offer, asked.origins["cluster"])
+    presets = [*(wanted or own.presets), *clusters]
     for step, runs in asked.steps.items():
         if step not in STEPS and not (runs and step in ALWAYS):
             what = (
@@ -115,7 +126,8 @@ def refuse_heavy_load(asked: Directives, request: CiRequest, offer: CiOffer, con
     The load decides and not the name of a preset: a directive can also make a light one heavy.
     """
     known = offer.presets(request.project)
-    if any((known[name] or {}).get("heavy") for name in set(request.presets) & set(offer.permitted) & set(known)):
+    permitted = [name for name in request.presets if name in known and offer.permits(name, request.project)]
+    if any((known[name] or {}).get("heavy") for name in permitted):
         return
     effective = context.effective(context.request())
     attempts = repeat_and_bisect_keywords.most_attempts(effective)
@@ -157,14 +169,15 @@ def _check_preset(name: str, project: str, offer: CiOffer, where: str) -> None:
         offered = ", ".join(_offered_presets(project, offer)) or "none"
         hint = suggest_preset(name, known)
         raise InputError(f"{where}: unknown preset '{name}' of {project}{hint}; presets: {offered}")
-    if name in offer.permitted:
+    if offer.permits(name, project):
         return
+    entry = name if offer.project in ("", project) else f"{project}/{name}"
     for preset in presets_with_extended(known, [name]):
         through = f"{name} extends {preset}, which" if preset != name else name
         if (known[preset] or {}).get("heavy"):
-            raise InputError(f"{where}: {through} is heavy; ci_presets must name {name} to permit it")
+            raise InputError(f"{where}: {through} is heavy; ci_presets must name {entry} to permit it")
     if why := offer.outside.why_preset_refused(name, known, offer.catalogue):
-        raise InputError(f"{where}: {why}; ci_presets must name {name} to permit it")
+        raise InputError(f"{where}: {why}; ci_presets must name {entry} to permit it")
 
 
 def _presets_selecting_cluster(asked: Directives, offer: CiOffer) -> list[str]:
@@ -302,6 +315,7 @@ def _allowed_requests_from_params(params: Mapping[str, Any], variables: Mapping[
         catalogue,
         params["permitted_presets"],
         params["clusters"],
+        params["project"],
     )
 
 

@@ -320,3 +320,30 @@ def test_what_a_preset_of_a_lab_does_in_the_end_decides(values: dict[str, Any], 
         assert words in refusal("/test light mine", offer=offer)
     else:
         assert request("/test light mine", offer=offer).presets == ["mine"]
+
+
+def test_a_permitted_preset_is_that_of_the_project_of_the_job() -> None:
+    """The same name does something else in another project, such as to start a real node."""
+    offer = replace(OFFER, permitted=["light_real"], project="fine_tuning")
+    assert request("/test light light_real", offer=offer).presets == ["light_real"]
+    for comment in ("/test light serving light_real", "/test light light_real\n/project serving"):
+        assert "ci_presets must name serving/light_real to permit it" in refusal(comment, offer=offer)
+        other = replace(offer, permitted=["serving/light_real"])
+        assert request(comment, offer=other) == CiRequest("serving", ["light_real"])
+    assert request("/test light serving light_real", offer=replace(offer, project="")).project == "serving"
+
+
+def test_a_cluster_leads_to_no_other_preset_of_its_name_in_another_project() -> None:
+    offer = replace(OFFER, clusters={"real": "light_real"})
+    assert request("/cluster real", offer=offer).presets == ["gpu", "light_real"]
+    assert "light_real" in refusal("/test light light\n/project serving\n/cluster real", offer=offer)
+
+
+def test_a_heavy_load_is_not_permitted_by_a_preset_of_another_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ci_request.repeat_and_bisect_keywords, "most_attempts", lambda _effective: 1000)
+    context: Any = type("Context", (), {"effective": lambda _self, _request: None, "request": lambda _self: None})()
+    offer = replace(OFFER, presets=lambda _name: {"big": {"heavy": True}}, permitted=["big"], project="fine_tuning")
+    asked = pull_request_directives.Directives(origins={"test": "/test"})
+    ci_request.refuse_heavy_load(asked, CiRequest("fine_tuning", ["big"]), offer, context)
+    with pytest.raises(InputError, match="heavy"):
+        ci_request.refuse_heavy_load(asked, CiRequest("serving", ["big"]), offer, context)
