@@ -4,7 +4,8 @@
 """What a run directory names on this machine: of one that is not ours, no file outside of it and no real node is used.
 
 Such a setting could write into a file of the user, show the content of one in a report, or send it to a server. On a
-real node this machine runs the commands of the run in containers, as root. So this session must name them, too.
+real node this machine runs the commands of the run in containers, as root. So this session must name them, too. What
+the directory says of loads on other hosts, and of what a run has changed on a cluster of others, is not undone.
 """
 
 from __future__ import annotations
@@ -25,12 +26,21 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
 from .foreign_kubeconfigs import is_own_uncopied_directory
+from .run_directory import read_document_if_exists
 
 #: What names a file to write, which need not exist; a relative path is one in the run directory.
 WRITTEN = frozenset({"export_junit", "export_textfile", "doctor_rbac_file", "results_compare_dir", "storage_files_to"})
+#: Ansible runs the program and the templates in an inventory, so that one in the run directory counts, too.
+INVENTORY, LEASED = "cluster_agent_inventory", "lease.quads.yml"
+#: What names a host on which tasks are run.
+HOSTS = frozenset({"cluster_agent_bastion", "workload_run_on"})
+_NO_HOSTS = ("controller", "driver_pod", "localhost")
+#: Records of what a run has changed on a cluster, and puts back. Nothing on the cluster proves that it was this run.
+CHANGES = ("monitoring.json", "registry.json", "scaling.json", "scaling-driver.json")
 #: Where a run directory is: a continued run stays where it is.
 _UNUSED = frozenset({"run_artifacts_dir"})
 _TAKING = frozenset({"lease", "cluster", "prepare", "test"})
+_QUIET = frozenset({"settings", "report", "export"})
 #: Role -> phases that use its files, of settings that its meta/files.yml does not list.
 _PHASES = {"results": {"report"}, "metrics": {"prepare", "test", "report"}, "export": {"export"}}
 _AGAIN = (
@@ -59,8 +69,12 @@ def refuse_foreign_machine_use(
     trusted = set(_files_named(known, context.catalogue, directory))
     for setting, path in _files_named(trees, context.catalogue, directory):
         is_used = chosen is None or not _phases_of(setting, context.catalogue).isdisjoint(chosen)
-        if is_used and (setting, path) not in trusted and not _is_inside(path, directory):
+        outside = setting == INVENTORY or not _is_inside(path, directory)
+        if is_used and outside and (setting, path) not in trusted:
             raise InputError(f"{directory}: {setting} names {path} of this machine, {_AGAIN} {setting} again by -e")
+    if chosen is None or not _QUIET.issuperset(chosen):
+        _refuse_hosts(directory, trees, known)
+        _refuse_records(directory, {path for setting, path in trusted if setting == INVENTORY})
     if chosen is None or not _TAKING.isdisjoint(chosen):
         named = (
             settings_naming_programs.settings_starting_real_node(values)
@@ -74,6 +88,41 @@ def refuse_foreign_machine_use(
                     f"{directory}: {setting} starts a real node, on which this machine runs the commands of the run, "
                     f"{_AGAIN} rehearsal_nodes_real=1"
                 )
+
+
+def _refuse_hosts(directory: Path, trees: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]]) -> None:
+    """Raise InputError for a host on which tasks would be run, unless the session names it."""
+    trusted = set(_texts_of_settings(known, HOSTS))
+    for setting, host in _texts_of_settings(trees, HOSTS):
+        if host and host not in _NO_HOSTS and (setting, host) not in trusted:
+            raise InputError(f"{directory}: {setting} names the host {host}, {_AGAIN} {setting} again by -e")
+
+
+def _refuse_records(directory: Path, inventories: Collection[str]) -> None:
+    """Raise InputError for a record by which something would be deleted, changed or run elsewhere.
+
+    inventories: paths that the session names.
+    """
+    why = "and this run directory was copied, moved or received, or belongs to another user"
+    for path in map(directory.joinpath, CHANGES):
+        if path.exists():
+            raise InputError(
+                f"{path} says what was changed on a cluster, {why}: it is not put back from here. Put it back from the "
+                "directory in which the run was opened, or by hand, and remove this file"
+            )
+    for path in directory.glob("points/**/elsewhere.json"):
+        record = read_document_if_exists(path)
+        if not isinstance(record, dict) or record.get("state") != "fetched" or "collect" in record:
+            raise InputError(
+                f"{path} says where a load still runs, {why}: it is not stopped from here. Stop it from the directory "
+                "in which the run was opened, or by hand, and remove this file"
+            )
+    leased = directory / LEASED
+    if leased.exists() and not any(Path(path).resolve() == leased.resolve() for path in inventories):
+        raise InputError(
+            f"{leased} is an inventory, whose templates and programs Ansible would run, {_AGAIN} -e "
+            f"{INVENTORY}={leased}, or remove it"
+        )
 
 
 def _refuse_links(directory: Path) -> None:
@@ -92,23 +141,27 @@ def _files_named(
     trees: Iterable[Mapping[str, Any]], catalogue: Catalogue, directory: Path
 ) -> Iterator[tuple[str, str]]:
     """Yield setting and absolute path of each file that ``trees`` name, and that exists or is to be written."""
+    for setting, text in _texts_of_settings(trees):
+        known = catalogue.settings.get(setting)
+        if setting in _UNUSED or setting.endswith("_kubeconfig"):  # the latter are for foreign_kubeconfigs.py
+            continue
+        if not text or setting_templates.has_template(text):  # of a template that the session has, too
+            continue
+        if setting in WRITTEN:
+            yield setting, os.path.join(directory, os.path.expanduser(text))
+        elif known and (known.is_path or "/" in text) and _exists(path := convert_setting_values.absolute_path(text)):
+            yield setting, path
+
+
+def _texts_of_settings(
+    trees: Iterable[Mapping[str, Any]], wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield setting and text of each text in ``trees``. wanted: of these settings only."""
     for key, value in itertools.chain.from_iterable(tree.items() for tree in trees):
         for name, part in [(str(key), value), *settings_naming_programs.settings_set_by_keyword(str(key), value)]:
             setting = setting_templates.setting_of_dotted_key(name)
-            known = catalogue.settings.get(setting)
-            if setting in _UNUSED or setting.endswith("_kubeconfig"):  # the latter are for foreign_kubeconfigs.py
-                continue
-            for text in setting_templates.texts_in_value(part):
-                if not text or setting_templates.has_template(text):  # of a template that the session has, too
-                    continue
-                if setting in WRITTEN:
-                    yield setting, os.path.join(directory, os.path.expanduser(text))
-                elif (
-                    known
-                    and (known.is_path or "/" in text)
-                    and _exists(path := convert_setting_values.absolute_path(text))
-                ):
-                    yield setting, path
+            if wanted is None or setting in wanted:
+                yield from ((setting, text) for text in setting_templates.texts_in_value(part))
 
 
 def _phases_of(setting: str, catalogue: Catalogue) -> set[str]:

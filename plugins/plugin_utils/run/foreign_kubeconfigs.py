@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_mo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.clusters_of_run import HOSTS
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_records
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import (
     ACCESS_SETTINGS,
     AccessSettings,
@@ -70,7 +71,8 @@ def refuse_foreign_kubeconfigs(
     trees = [effective.settings, *(point.settings for point in effective.points)]
     known = [{name: value for name, value in tree.items() if name not in effective.late} for tree in trees]
     phases = set(chosen)
-    if phases <= WITHOUT_CLUSTER - {"settings"} and not any(tree.get("metrics_route") for tree in known):
+    uses_none = phases <= WITHOUT_CLUSTER - {"settings"} and not any(tree.get("metrics_route") for tree in known)
+    if uses_none and not _has_lock_to_release(directory):
         return
     sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
     if not phases <= {"settings"}:
@@ -105,6 +107,13 @@ def create_trusted_access_lookup(
     own = is_own_uncopied_directory(Path(run_dir))
     known = variables if own else {"hostvars": variables.get("hostvars"), **extra}
     return cluster_settings.create_kubeconfig_settings_lookup(known, extra, template)
+
+
+def _has_lock_to_release(directory: Path) -> bool:
+    """Return whether the end of any session would release a lock, with the kubeconfig of cluster.yml."""
+    paths = [Path(f"{directory}/lock-{host}.json") for host in clusters_of_run.read_cluster_records(directory)]
+    known = [lock_records.read_lock_record(path) for path in paths if path.exists()]
+    return any(record is None or record.get("state") != lock_records.RELEASED for record in known)
 
 
 def _refuse_reap(directory: Path, chosen: Iterable[str]) -> None:

@@ -20,11 +20,12 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     secrets_inside_settings,
     setting_templates,
     settings_naming_programs,
+    settings_naming_servers,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_layers import RequestedSettings
 
-from . import point_attempts
+from . import files_named_by_foreign_runs, foreign_kubeconfigs, point_attempts
 
 WIDTH = 60
 
@@ -158,7 +159,10 @@ def write_all_settings_files(
             for point in effective.points
         ],
         functools.partial(
-            _update_verdict_settings_in_file, {point.name: point.settings for point in effective.points}, hidden
+            _update_verdict_settings_in_file,
+            {point.name: point.settings for point in effective.points},
+            hidden,
+            (directory / "run.yml").exists() and not foreign_kubeconfigs.is_own_uncopied_directory(directory),
         ),
     )
 
@@ -183,12 +187,15 @@ def _add_checksums(
 
 
 def _update_verdict_settings_in_file(
-    settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], name: str, path: Path
+    settings: Mapping[str, Mapping[str, Any]], hidden: Collection[str], foreign: bool, name: str, path: Path
 ) -> None:
     """Replace the settings of the verdict in the file of a measured point: each session judges by its own.
 
     A further attempt is measured with this file, which may be a stranger's. So it keeps only settings, and its
     templates and programs are those that this session has for the point.
+
+    foreign: whether the directory is not ours. Then so is all else that names more than data: the request is checked
+    for servers, hosts, kubeconfigs and files, and not this file.
     """
     if not path.is_file():
         return
@@ -197,6 +204,8 @@ def _update_verdict_settings_in_file(
     ours = settings_naming_programs.programs_named_by_trusted_values(settings[name])
     for key in {key for key, text in settings_naming_programs.programs_named_by_values(measured) if text not in ours}:
         measured[key] = settings[name][key]
+    if foreign:
+        measured |= {key: settings[name][key] for key, value in measured.items() if _names_more_than_data(key, value)}
     known: dict[str, set[str]] = {}
     setting_templates.add_templates(known, settings[name])
     safe = setting_templates.mark_other_templates_unsafe(measured, known)
@@ -204,6 +213,17 @@ def _update_verdict_settings_in_file(
     now = {**safe, **of_verdict}
     if written != now or setting_templates.new_unsafe_texts(measured, safe):
         write_settings_file(path, now, hidden)
+
+
+def _names_more_than_data(key: str, value: Any) -> bool:
+    """Return whether a setting may name a server, a host, a kubeconfig, a cluster, a file or a real node."""
+    return (
+        key in (*settings_naming_servers.RECEIVERS, *files_named_by_foreign_runs.HOSTS)
+        or key in (*foreign_kubeconfigs.CLUSTER_NAMES, *foreign_kubeconfigs.CHOOSE_HOLDINGS)
+        or key.endswith("_kubeconfig")
+        or any("/" in text for text in setting_templates.texts_in_value(value))
+        or any(settings_naming_programs.settings_starting_real_node({key: value}))
+    )
 
 
 def create_further_attempt(

@@ -49,8 +49,6 @@ def read_recorded_request(
     earlier: dict[str, Any] | None = None
     layers, notes = [], []
     for layer in request.layers:
-        if programs is not None:
-            _refuse_foreign_programs(path, layer.values, programs, extra)
         marked = setting_templates.mark_other_templates_unsafe(layer.values, known)
         values = {}
         for key, value in layer.values.items():
@@ -75,6 +73,8 @@ def read_recorded_request(
                 )
             else:
                 notes.append(f"{key} is left out: the template '{unknown[0]}' in {REQUEST} is not executed")
+        if programs is not None:  # also of the values of the earlier session, which the directory has, too
+            _refuse_foreign_programs(path, values, programs, extra)
         layers.append(replace(layer, values=values))
     return replace(request, layers=tuple(layers)), list(dict.fromkeys(notes))
 

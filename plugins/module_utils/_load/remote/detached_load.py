@@ -25,6 +25,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, processes
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
+    InputError,
     ProcessError,
     SeatrialError,
 )
@@ -48,9 +49,12 @@ GRACE_PERIOD = 20.0
 
 
 class LoadDirectory:
-    """The directory of one load."""
+    """The directory of one load. Raises InputError for a run or point that would lead to another folder."""
 
     def __init__(self, root: str | Path, run: str, point: str) -> None:
+        for name in (run, point):
+            if name in ("", ".", "..") or "/" in name:
+                raise InputError(f"'{name}' is no name of a run or of a point")
         self.path = Path(root).expanduser().absolute() / run / point
         self.point = self.path / "point"
         self.step = self.path / "step"

@@ -158,3 +158,87 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, own: Path, name: str)
     with pytest.raises(InputError, match=f"{name} is a symbolic link"):
         begin(tmp_path, ["report"], {"run_dir": str(directory)})
     assert begin(tmp_path, ["settings"], {"run_dir": str(directory)})["run_dir"] == str(directory)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("monitoring.json", {"before": "mine", "wanted": "enableUserWorkload: true\n", "existed": True}),
+        ("registry.json", {"mirrors": []}),
+        ("scaling.json", {"sets": [{"name": "worker-a", "replicas": 0}]}),
+        ("scaling-driver.json", {"sets": []}),
+        ("points/001/elsewhere.json", {"state": "started", "host": "localhost", "root": "/home"}),
+        (
+            "points/001/load/elsewhere.json",
+            {"state": "fetched", "host": "driver_pod", "root": "n", "collect": {}, "x": 1},
+        ),
+        ("points/001/elsewhere.json", []),
+        ("lease.quads.yml", {"plugin": "perfscale.seatrial.quads"}),
+    ],
+)
+@pytest.mark.parametrize("tags", [["release"], ["cluster", "test"]])
+def test_what_a_stranger_says_was_changed_or_runs_elsewhere_is_not_undone(
+    tmp_path: Path, own: Path, file: str, content: Any, tags: list[str]
+) -> None:
+    """The hosts, folders, objects and former values in these files decide what is deleted and changed."""
+    directory = received(own, {})
+    for top in (own, directory):
+        (top / file).parent.mkdir(parents=True, exist_ok=True)
+        (top / file).write_text(json.dumps(content if content != [] or top != own else {"state": "fetched"}))
+    with pytest.raises(InputError, match=f"{file} (says|is an inventory).*(copied, moved or received)"):
+        begin(tmp_path, tags, {"run_dir": str(directory)})
+    assert begin(tmp_path, ["report"], {"run_dir": str(directory)})["run_dir"] == str(directory)
+    assert begin(tmp_path, tags, {"run_dir": str(own)})["run_dir"] == str(own)
+
+
+def test_the_inventory_of_a_lease_is_used_if_the_session_names_it(tmp_path: Path, own: Path) -> None:
+    directory = received(own, {})
+    (directory / "lease.quads.yml").write_text("plugin: perfscale.seatrial.quads")
+    (directory / "points" / "001" / "elsewhere.json").write_text('{"state": "fetched"}')
+    extra = {"run_dir": str(directory), "cluster_agent_inventory": str(directory / "lease.quads.yml")}
+    assert begin(tmp_path, ["release"], extra)["run_dir"] == str(directory)
+
+
+def test_an_inventory_in_the_directory_of_a_stranger_is_not_read(tmp_path: Path, own: Path) -> None:
+    """Ansible runs an inventory that is executable, and renders its templates."""
+    script = received(own, {}) / "hosts"
+    script.write_text("#!/bin/sh")
+    directory = received(own, {"cluster_provider": "openshift_agent", "cluster_agent_inventory": str(script)})
+    with pytest.raises(InputError, match="cluster_agent_inventory names .*/hosts of this machine"):
+        begin(tmp_path, ["cluster"], {"run_dir": str(directory)})
+
+
+@pytest.mark.parametrize("setting", ["cluster_agent_bastion", "workload_run_on"])
+def test_a_host_is_used_only_if_the_session_names_it(tmp_path: Path, own: Path, setting: str) -> None:
+    directory = received(own, {setting: "-oProxyCommand=true"})
+    for tags in (["test"], ["cleanup"]):
+        with pytest.raises(InputError, match=f"{setting} names the host -oProxyCommand=true.*{setting} again by -e"):
+            begin(tmp_path, tags, {"run_dir": str(directory)})
+    named = {"run_dir": str(directory), setting: "-oProxyCommand=true"}
+    assert begin(tmp_path, ["cleanup"], named)["run_dir"] == str(directory)
+
+
+def test_a_further_attempt_uses_no_server_and_no_file_that_only_the_file_of_its_point_names(
+    tmp_path: Path, own: Path
+) -> None:
+    """That file is loaded as variables, and the request alone is checked."""
+    evil = {
+        "storage_hub_url": "https://evil.example",
+        "workload_run_on": "evil",
+        "cluster_kubeconfig": "kc",
+        "rehearsal_nodes_real": 1,
+        "fine_tuning_files": ["/etc/passwd"],
+        "fine_tuning_count": 77,
+    }
+    directory = received(own, {})
+    for top in (own, directory):
+        point = top / "points" / "001"
+        (point / "point.yml").write_text((point / "point.yml").read_text().replace("planned", "passed"))
+        values = files.read_yaml(point / "settings.yml") | evil
+        (point / "settings.yml").write_text(json.dumps(values).replace("{", "---\n{", 1))
+        begin(tmp_path, ["cluster", "test"], {"run_dir": str(top)})
+        kept = files.read_yaml(point / "settings.yml")
+        assert kept["fine_tuning_count"] == 77
+        assert [name for name in evil if kept[name] == evil[name]] == (
+            list(evil) if top == own else ["fine_tuning_count"]
+        )

@@ -108,6 +108,24 @@ def test_a_received_run_is_reported_without_its_cluster(tmp_path: Path, received
         begin(tmp_path, ["report"], {**extra, "metrics_route": True})
 
 
+@pytest.mark.parametrize("host", ["sutest", "x/../../lock"])
+def test_the_end_of_a_report_of_a_received_run_releases_no_lock(tmp_path: Path, received: Path, host: str) -> None:
+    """It would be released with the kubeconfig of cluster.yml."""
+    document = files.read_yaml(received / "cluster.yml")
+    document["clusters"][host] = document["clusters"]["sutest"]
+    (received / "cluster.yml").write_text(json.dumps(document))
+    (received / "lock-x").mkdir()
+    lock = Path(f"{received}/lock-{host}.json")
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text(json.dumps({"schema": "lock/1", "state": "released"}))
+    assert begin(tmp_path, ["report"], {"run_dir": str(received)})["run_dir"] == str(received)
+    run_record.update_record(received, lambda record: record["sessions"][-1].update(began=0.0))
+    for content in ({"schema": "lock/1", "state": "held"}, {"schema": "lock/1"}, []):
+        lock.write_text(json.dumps(content))
+        with pytest.raises(InputError, match="kubeconfig names the kubeconfig .*/kc, and .* used only if you name it"):
+            begin(tmp_path, ["report"], {"run_dir": str(received)})
+
+
 def test_a_kubeconfig_that_the_session_names_is_used(
     tmp_path: Path, received: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

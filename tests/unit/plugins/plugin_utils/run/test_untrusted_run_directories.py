@@ -154,6 +154,19 @@ def test_a_program_that_only_the_run_directory_names_is_not_run(
     assert f"give {name} again by -e" in str(refused.value)
 
 
+@pytest.mark.parametrize("tags", [["cluster"], ["cleanup", "release"]])
+def test_a_program_of_the_earlier_session_is_not_run_in_place_of_a_template_that_names_one_of_ours(
+    tmp_path: Path, tags: list[str]
+) -> None:
+    """The template is known, but of another setting: a value of settings.yml, a file of the stranger, replaces it."""
+    directory = opened(tmp_path)
+    default = SettingsContext.of("fine_tuning", {}, {}, LOADER, Templar(loader=LOADER)).defaults["rehearsal_cache_dir"]
+    poisoned(directory, "rehearsal_binaries_dir", str(default), "request.yml")
+    poisoned(directory, "rehearsal_binaries_dir", "/tmp/bin", "settings.yml")
+    with pytest.raises(InputError, match="rehearsal_binaries_dir has '/tmp/bin'"):
+        session(tmp_path, tags, {"run_dir": str(directory)}).begin()
+
+
 def test_the_folder_of_a_kind_that_only_the_run_directory_names_is_not_built(tmp_path: Path) -> None:
     directory, kind = opened(tmp_path), tmp_path / "mine"
     kind.mkdir()
