@@ -160,9 +160,12 @@ def cluster_state_section(top: Path, notes: list[str]) -> dict[str, Any] | None:
     except (DataError, KeyError, TypeError) as error:
         notes.append(f"capture/index.json: {error}")
         return None
+    if not isinstance(captures, list) or not all(isinstance(entry, dict) and "folder" in entry for entry in captures):
+        notes.append("capture/index.json: captures are no list of entries with a folder")
+        return None
     states = []
     for capture in captures:
-        path = top / "capture" / capture["folder"] / "state.json"
+        path = top / "capture" / Path(str(capture["folder"])).name / "state.json"
         if path.is_file() and "cluster" not in capture:
             try:
                 states.append(files.read_json(path))

@@ -19,9 +19,8 @@ from math import floor, isnan
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.timeline_table import (
     MOMENTS,
     TimelineTable,
@@ -267,10 +266,7 @@ def _index_rows_by_name(rows: list[dict[str, Any]]) -> tuple[dict[tuple[str, str
 
 
 def _read_json_rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows = parse_json(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path}: cannot be read as JSON: {error}") from error
+    rows = files.read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: a list of objects is expected")
     return rows

@@ -96,3 +96,18 @@ def test_captures_of_the_driver_are_listed_and_not_compared(tmp_path: Path) -> N
     found = run_facts.cluster_state_section(tmp_path, [])
     assert found is not None and found["differences"] == [] and ("Kubernetes", "v1.34.0") in found["facts"]
     assert [one["why"] for one in found["captures"]] == ["x", "x", "x, driver"]
+
+
+def test_the_index_of_a_stranger_leads_to_no_state_elsewhere(tmp_path: Path) -> None:
+    top, other = tmp_path / "run", tmp_path / "other"
+    (top / "capture").mkdir(parents=True)
+    other.mkdir()
+    files.write_json(other / "state.json", STATE)
+    entry = {"why": "x", "at": STATE["at"], "seconds": 0.1, "bytes": 1, "files": [], "notes": []}
+    for folder in ("../../other", str(other)):
+        files.write_json(top / "capture/index.json", {"captures": [{**entry, "folder": folder}]})
+        found = run_facts.cluster_state_section(top, [])
+        assert found is not None and found["facts"] == []
+    notes: list[str] = []
+    files.write_json(top / "capture/index.json", {"captures": [1]})
+    assert run_facts.cluster_state_section(top, notes) is None and len(notes) == 1

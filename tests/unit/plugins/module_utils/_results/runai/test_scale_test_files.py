@@ -239,6 +239,13 @@ def test_a_damaged_file_is_named(wrong: str, tmp_path: Path) -> None:
         scale_test_files.build_timeline_of_scale_test(tmp_path, "unknown", "001")
 
 
+def test_a_file_beyond_the_most_of_a_document_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path, [{}] * 100, [])
+    monkeypatch.setattr(_files, "MOST_DOCUMENT", 100)
+    with pytest.raises(DataError, match=r"submitted\.json: it has 400 bytes"):
+        scale_test_files.build_timeline_of_scale_test(tmp_path, "unknown", "001")
+
+
 def test_half_of_the_files_is_no_run(tmp_path: Path) -> None:
     files(tmp_path / "old", [], [])
     (tmp_path / "old" / "sampled.json").unlink()
