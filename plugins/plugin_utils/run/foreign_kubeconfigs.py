@@ -77,6 +77,7 @@ def refuse_foreign_kubeconfigs(
     sources: list[tuple[str, Any]] = [("request.yml", tree) for tree in known]
     if not phases <= {"settings"}:
         refuse_foreign_holdings(directory, context.extra, [("request.yml", tree) for tree in trees], context.project)
+        _refuse_contexts(directory, context, [tree for _file, tree in sources])
         sources += _records(directory, context)
     _refuse(directory, context, sources)
 
@@ -92,6 +93,7 @@ def refuse_foreign_kubeconfigs_of_call(
         _refuse_reap(step.parent, [entry])
         loaded = [(step.name, tree) for tree in values]
         refuse_foreign_holdings(step.parent, context.extra, loaded, role)
+        _refuse_contexts(step.parent, context, [tree for _file, tree in loaded])
         sources = [*loaded, *_records(step.parent, context)]
         _refuse(step.parent, context, sources)
 
@@ -151,7 +153,8 @@ def refuse_foreign_holdings(
 
 def extra_vars_naming_holdings(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of ``-e`` that name clusters and leases: without them, a later session is refused."""
-    return {name: extra[name] for name in (*CLUSTER_NAMES, "quads_lease_id", *CHOOSE_HOLDINGS) if extra.get(name)}
+    names = (*CLUSTER_NAMES, "quads_lease_id", *CHOOSE_HOLDINGS, *ACCESS_SETTINGS)
+    return {name: extra[name] for name in names if extra.get(name)}
 
 
 def _recorded_holdings(directory: Path, leases: bool) -> Iterator[tuple[str, str, str, str]]:
@@ -213,6 +216,31 @@ def _refuse(directory: Path, context: SettingsContext, sources: Iterable[tuple[s
                 f"give {extra_vars_arguments.extra_vars_shell_text({'cluster_kubeconfig': text})}, or set the "
                 "environment variable KUBECONFIG"
             )
+
+
+def _refuse_contexts(directory: Path, context: SettingsContext, trees: Iterable[Mapping[str, Any]]) -> None:
+    """Raise InputError for a context of the user's kubeconfig that only a run directory names: it is another cluster.
+
+    trees: the settings that the session would use.
+    """
+    shared = [
+        record
+        for record in clusters_of_run.read_cluster_records(directory).values()
+        if provider_by_name(record["provider"]).shared and (record.get("state") != "released" or record.get("objects"))
+    ]
+    texts = [tree.get("cluster_context") for tree in trees] + [record.get("context") for record in shared]
+    wanted = {str(text) for text in texts if text}
+    if not wanted:
+        return
+    hosts = context.variables.get("hostvars") or {}
+    known = {str(context.settings_to_find_run(gives_back=True).get("cluster_context"))}
+    known |= {str(hosts[host].get("cluster_context")) for host in HOSTS if host in hosts}
+    for text in sorted(wanted - known):
+        raise InputError(
+            f"{directory} names the context {text} of a kubeconfig, and this run directory was copied, moved or "
+            "received, or belongs to another user: another context may be another cluster. If you trust it, give "
+            f"{extra_vars_arguments.extra_vars_shell_text({'cluster_context': text})}"
+        )
 
 
 def _named_by_session(context: SettingsContext, session: Mapping[str, Any]) -> set[str]:

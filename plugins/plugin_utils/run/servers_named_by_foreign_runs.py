@@ -13,12 +13,15 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
+    convert_setting_values,
     read_secret_settings,
+    setting_templates,
     settings_naming_servers,
 )
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.resolve_settings import EffectiveSettings
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
 
+from .files_named_by_foreign_runs import HOSTS, INVENTORY
 from .foreign_kubeconfigs import extra_vars_naming_holdings, is_own_uncopied_directory
 
 
@@ -58,9 +61,15 @@ def refuse_foreign_addresses_of_call(step: Path, context: SettingsContext, value
 
 
 def extra_vars_naming_external_resources(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``-e`` names of clusters, leases and servers: a later session on a received run needs it again."""
-    servers = {name: extra[name] for name in settings_naming_servers.RECEIVERS if extra.get(name)}
-    return {**extra_vars_naming_holdings(extra), **servers}
+    """Return what ``-e`` names of clusters, leases, servers and hosts: a later session on a received run needs it."""
+    names = (*settings_naming_servers.RECEIVERS, *sorted(HOSTS), INVENTORY)
+    named = {**extra_vars_naming_holdings(extra), **{name: extra[name] for name in names if extra.get(name)}}
+    return {
+        name: convert_setting_values.absolute_path(value)
+        if name.endswith(("_kubeconfig", INVENTORY)) and not setting_templates.has_template(value)
+        else value
+        for name, value in named.items()
+    }
 
 
 def _is_set(name: str, variables: Mapping[str, Any]) -> bool:

@@ -143,6 +143,26 @@ def test_a_kubeconfig_that_the_session_names_is_used(
     assert accepted({**extra, "cluster_kubeconfig": str(program)})  # last: the request keeps it
 
 
+@pytest.mark.parametrize("where", ["request.yml", "cluster.yml"])
+def test_another_context_of_the_users_kubeconfig_is_used_only_if_the_session_names_it(
+    tmp_path: Path, received: Path, program: Path, where: str
+) -> None:
+    document = files.read_yaml(received / where)
+    if where == "request.yml":
+        [layer] = [layer for layer in document["layers"] if layer["kind"] == "extra"]
+        layer["values"] |= {"cluster_provider": "existing", "cluster_context": "production"}
+    else:
+        document["clusters"]["sutest"]["context"] = "production"
+    (received / where).write_text("---\n" + json.dumps(document))
+    extra = {"run_dir": str(received), "cluster_kubeconfig": str(program)}
+    with pytest.raises(InputError, match="names the context production of a kubeconfig.*cluster_context"):
+        begin(tmp_path, GIVES_BACK, extra)
+    extra["cluster_context"] = "production"
+    begin(tmp_path, GIVES_BACK, extra)
+    given = (received / "GIVE_BACK").read_text()
+    assert '"cluster_context": "production"' in given and f'"cluster_kubeconfig": "{program}"' in given
+
+
 def test_an_own_run_gives_back_with_its_recorded_kubeconfig(tmp_path: Path, own: Path) -> None:
     assert begin(tmp_path, GIVES_BACK, {"run_dir": str(own)})["run_dir"] == str(own)
 
