@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
     repeat_and_bisect_keywords,
     resolve_settings,
     roles_read_by_project,
+    secrets_inside_settings,
     setting_templates,
     settings_from_ansible,
 )
@@ -59,8 +60,10 @@ class SettingsSession(SessionInputs):
         try:
             return self._begin()
         except InputError as error:
-            error.args = (self.without_secrets(str(error)), *error.args[1:])
-            raise
+            if (text := secrets_inside_settings.text_without_secrets(str(error), self.context)) == str(error):
+                raise
+            error.args = (text, *error.args[1:])
+            raise error from None  # -vvv shows the messages of causes
 
     def _begin(self) -> dict[str, Any]:
         extra, run_dir = self.context.extra, self.context.variables.get("run_dir")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     phase_preconditions,
     read_secret_settings,
@@ -110,15 +109,6 @@ class SessionInputs:
         """Return the phases that the tags select."""
         run, skip = self.tags()
         return settings_from_ansible.phases_selected_by_tags(self.phases, run, [*skip, *self.skip])
-
-    def without_secrets(self, text: str) -> str:
-        """Return the text of an error, which may show a value, without the secrets inside settings."""
-        try:
-            trees = list(self.context.trusted_values())
-        except InputError:  # presets that can't be read
-            trees = [raw_variable_value(self.context.extra)]
-        known = [secret for values in trees for secret in secrets_inside_settings.texts_with_secrets(values)]
-        return read_secret_settings.mask_secret_values(text, [*known, *(repr(secret)[1:-1] for secret in known)])
 
     def command(self) -> run_record.CommandLine:
         """Return the command line, in which secrets are known."""

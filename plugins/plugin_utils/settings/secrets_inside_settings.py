@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 from ansible import constants
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
@@ -27,8 +27,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_ga
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.secret_names import MASK
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
-from . import dotted_paths, matrix_points, setting_templates
+from . import dotted_paths, matrix_points, read_secret_settings, setting_templates
 from .settings_catalogue import Catalogue
+from .settings_layers import SettingsError
 
 #: What to do with a secret, unless meta/secrets.yml says otherwise.
 _REMEDY = "Put it into a Secret on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
@@ -100,6 +101,44 @@ def texts_with_secrets(values: Mapping[str, Any]) -> list[str]:
     masked = setting_templates.texts_in_value([mask_setting(name, value) for name, value in named])
     texts = setting_templates.texts_in_value([value for _name, value in named])
     return [text for text, shown in zip(texts, masked, strict=True) if text != shown]
+
+
+class _Values(Protocol):
+    """A SettingsContext: its ``-e``, and all values: setting, dotted key or word -> value."""
+
+    @property
+    def extra(self) -> Mapping[str, Any]: ...
+
+    def trusted_values(self) -> Iterator[Mapping[str, Any]]: ...
+
+
+def text_without_secrets(text: str, context: _Values) -> str:
+    """Return the text of an error, which may show a value, without the secrets inside the settings of a context."""
+    try:
+        every = list(context.trusted_values())
+    except InputError:  # presets that can't be read
+        every = [context.extra]
+    known = [secret for values in every for secret in texts_with_secrets(values)]
+    return read_secret_settings.mask_secret_values(text, [*known, *(repr(secret)[1:-1] for secret in known)])
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def mask_secrets_in_errors(method: Method) -> Method:
+    """Mask secrets in the InputErrors of a method, which may show a value. Its object is a SettingsContext."""
+
+    @functools.wraps(method)
+    def masked(self: Any, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except InputError as error:
+            if (text := text_without_secrets(str(error), self)) == str(error):
+                raise
+            # Without the cause, whose message -vvv shows.
+            raise SettingsError(text, getattr(error, "at", None), getattr(error, "source", "")) from None
+
+    return cast(Method, masked)
 
 
 def secret_entries_of_setting(setting: str, value: Any) -> dict[str, str]:

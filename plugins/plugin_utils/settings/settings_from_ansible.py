@@ -21,6 +21,7 @@ from . import (
     presets_from_variables,
     project_role,
     resolve_settings,
+    secrets_inside_settings,
     setting_templates,
     settings_catalogue,
     settings_layers,
@@ -254,6 +255,7 @@ class SettingsContext:
         """The name of the project."""
         return self.role.project
 
+    @secrets_inside_settings.mask_secrets_in_errors
     def request(self) -> RequestedSettings:
         """Return the request of a new run. Raises InputError for an unknown name in ``-e`` or an unknown preset."""
         self.check_names()
@@ -349,14 +351,14 @@ class SettingsContext:
             )
         self.catalogue.check_names(self.extra, self.project, "-e")
 
+    @secrets_inside_settings.mask_secrets_in_errors
     def effective(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         """Resolve a request. Raises SettingsError, with file and line of the value where they are known."""
         try:
             return self._resolve(request)
         except SettingsError as error:
-            raise SettingsError(
-                settings_layers.error_message_with_origin(error, request.where(error.source, error.at))
-            ) from error
+            where = request.where(error.source, error.at)
+            raise SettingsError(settings_layers.error_message_with_origin(error, where)) from error
 
     def _resolve(self, request: RequestedSettings) -> resolve_settings.EffectiveSettings:
         effective = resolve_settings.resolve_request(request, self.catalogue, self.defaults, self.render)

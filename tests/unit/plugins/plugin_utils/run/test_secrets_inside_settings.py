@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,30 @@ def test_an_error_shows_none(tmp_path: Path, more: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="matrix.*<secret>") as refused:
         session(tmp_path, **more).begin()
     assert "kanary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"matrix": {"fine_tuning_environment": {"HF_TOKEN_V2": CANARY}}},
+        {
+            "overrides": {
+                "fine_tuning_environment.HF_TOKEN_V2.x": CANARY,
+                "fine_tuning_environment": {"MY_TOKEN": CANARY},
+            }
+        },
+    ],
+)
+def test_the_errors_of_settings_show_none_to_the_doctor_and_to_ci(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Neither do their causes, which -vvv shows."""
+    context = session(tmp_path, **more).context
+    with pytest.raises(InputError) as refused:
+        context.effective(context.request())
+    assert "kanary" not in str(refused.value)
+    assert "kanary" not in "".join(traceback.format_exception(refused.value))
+    with pytest.raises(InputError) as refused:
+        session(tmp_path, **more).begin()
+    assert "kanary" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_a_template_in_an_inventory_stays_for_later_sessions(tmp_path: Path) -> None:
