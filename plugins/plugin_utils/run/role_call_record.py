@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from . import (
     files_named_by_foreign_runs,
     foreign_kubeconfigs,
+    run_directory,
     run_record,
     servers_named_by_foreign_runs,
     settings_from_run_directory,
@@ -128,6 +129,8 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
     folder = project_role.find_role(role).folder
     if not _ENTRY.fullmatch(entry) or not (folder / "tasks" / f"{entry}.yml").is_file():
         raise InputError(f"{step / ARGUMENTS}: role {role} has no entry point '{entry}'")
+    for name in ("run_id", "run_point"):
+        run_directory.refuse_unusable_name(step / ARGUMENTS, name, call.get(name))
     options = {"step_role", "step_entry", "run_id", "run_point", *entry_point_options(folder, entry)}
     programs = context.trusted_programs()
     settings_from_run_directory.refuse_foreign_values(step / ARGUMENTS, options, {}, programs)

@@ -75,7 +75,15 @@ def check_existing_directory(path: str) -> Path:
     if not (directory / "request.yml").exists():
         what = "is not a run directory: it holds no request.yml" if directory.is_dir() else "does not exist"
         raise InputError(f"-e run_dir={path}: {directory} {what}")
+    refuse_unusable_name(directory / "run.yml", "id", (read_document_if_exists(directory / "run.yml") or {}).get("id"))
     return directory
+
+
+def refuse_unusable_name(path: Path, key: str, name: object) -> None:
+    """Raise InputError for a name of a run or point, of the file ``path``, that would lead to another folder."""
+    if name is not None and not _NAME.fullmatch(str(name)):
+        shown = " ".join(str(name)[:60].split())
+        raise InputError(f"{path}: {key} '{shown}' is no name of a run or of a point")
 
 
 def create_next_step_directory(run_dir: Path, role: str, entry: str) -> Path:

@@ -242,3 +242,19 @@ def test_a_further_attempt_uses_no_server_and_no_file_that_only_the_file_of_its_
         assert [name for name in evil if kept[name] == evil[name]] == (
             list(evil) if top == own else ["fine_tuning_count"]
         )
+
+
+@pytest.mark.parametrize("name", ["../../mine", "..", "", "a/b", "a\nb"])
+def test_a_name_of_a_run_or_point_leads_to_no_other_folder(tmp_path: Path, own: Path, name: str) -> None:
+    """Folders of the load, of its clients and of a rehearsal cluster are named after them."""
+    (own / "001__cleanup__main").mkdir()
+    arguments = own / "001__cleanup__main" / "arguments.yml"
+    call = {"step_role": "perfscale.seatrial.cleanup", "step_entry": "main"}
+    for key in ("run_id", "run_point"):
+        arguments.write_text("---\n" + json.dumps({**call, key: name}))
+        with pytest.raises(InputError, match=f"arguments.yml: {key} .* is no name of a run or of a point"):
+            role_call_record.check_recorded_call(arguments.parent, context_of(tmp_path, ["all"], {}))
+    document = files.read_yaml(own / "run.yml")
+    (own / "run.yml").write_text("---\n" + json.dumps({**document, "id": name}))
+    with pytest.raises(InputError, match="run.yml: id .* is no name of a run or of a point"):
+        begin(tmp_path, ["cleanup"], {"run_dir": str(own)})
