@@ -193,7 +193,7 @@ class SettingsSession(SessionInputs):
         settings_from_run_directory.refuse_other_project_or_presets(
             path, directory.name, request, context.project, asked
         )
-        if chosen == ["report"] and run_record.find_running_session(directory) is not None:
+        if self.is_beside(directory, chosen):
             return self._beside(directory, request)
         run_record.refuse_while_running(directory)
         words = {word: context.extra[word] for word in RESERVED if word in context.extra}

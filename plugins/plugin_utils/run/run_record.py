@@ -287,7 +287,7 @@ def find_running_session(run_dir: Path) -> dict[str, Any] | None:
     above = process_and_ancestor_ids(os.getpid())
     for session in read_document_if_exists(run_dir / "run.yml").get("sessions", []):
         pid = session.get("pid")
-        if pid and pid not in above and _is_running(session):
+        if isinstance(pid, int) and pid not in above and _is_running(session):
             return session
     return None
 

@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settin
 
 from . import (
     files_named_by_foreign_runs,
+    foreign_kubeconfigs,
     resumed_extra_vars,
     run_record,
     servers_named_by_foreign_runs,
@@ -62,8 +63,7 @@ class SessionInputs:
     def read_request(self, directory: Path, chosen: list[str]) -> RequestedSettings:
         """Return the request of an earlier run, with a warning for each template of it that is not used."""
         creates = not set(chosen) <= resumed_extra_vars.QUIET
-        beside = chosen == ["report"] and run_record.find_running_session(directory) is not None
-        programs = None if beside else self.context.programs()
+        programs = None if self.is_beside(directory, chosen) else self.context.programs()
         request, notes = settings_from_run_directory.read_recorded_request(
             directory, self.context.templates(), programs, self.context.extra, creates
         )
@@ -72,6 +72,15 @@ class SessionInputs:
         recorded = [layer.values for layer in request.layers]
         files_named_by_foreign_runs.refuse_foreign_machine_use(directory, self.context, recorded, chosen)
         return request
+
+    def is_beside(self, directory: Path, chosen: list[str]) -> bool:
+        """Return whether this session only reports on a run that another one works on.
+
+        What a stranger's record says of a running session is not believed: the report beside one uses settings.yml as
+        it is.
+        """
+        own = foreign_kubeconfigs.is_own_uncopied_directory(directory)
+        return own and chosen == ["report"] and run_record.find_running_session(directory) is not None
 
     def check(
         self, request: RequestedSettings, effective: EffectiveSettings, chosen: list[str], run_dir: Path | None

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,32 @@ def test_a_secret_is_sent_only_where_the_session_says(
 def test_the_command_that_gives_back_names_the_servers_again(tmp_path: Path, received: Path) -> None:
     begin(tmp_path, ["report"], {"run_dir": str(received), "notify_slack_api_url": STRANGE})
     assert f'"notify_slack_api_url": "{STRANGE}"' in (received / "GIVE_BACK").read_text()
+
+
+def test_a_running_session_of_a_received_run_is_not_believed(tmp_path: Path, received: Path) -> None:
+    """A report beside one takes servers from settings.yml as it is. Any process can be named, and any time."""
+    document = files.read_yaml(received / "run.yml")
+
+    def say(pid: object, process: int) -> None:
+        session = {
+            "pid": pid,
+            "began": run_record.started_of_process(process),
+            "command": "x",
+            "started": "",
+            "tags": [],
+        }
+        files.write_yaml(received / "run.yml", {**document, "sessions": [session]})
+
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        say(child.pid, child.pid)
+        with pytest.raises(InputError, match=f"still being worked on by process {child.pid}"):
+            begin(tmp_path, ["report"], {"run_dir": str(received)})
+    finally:
+        child.kill()
+        child.wait()
+    say("self", os.getpid())
+    assert run_record.find_running_session(received) is None
 
 
 def test_without_a_secret_a_received_run_is_reported_and_exported(tmp_path: Path, received: Path) -> None:
