@@ -68,6 +68,9 @@ def test_awx_gets_its_objects_once_and_loses_them_again(awx: tuple[AwxStandIn, S
         "schedules": [f"{run} nightly", "seatrial reap"],
     }
 
+    source = stand_in.named("inventory_sources", "seatrial")
+    assert source["update_on_launch"] and source["update_cache_timeout"] >= 60, "give back waits for no other sync"
+
     again = call(awx, tmp_path)
     assert again.code == 0 and " changed=0 " in again.flat(), again.output
     assert "Nothing changed: AWX has all objects of seatrial" in again.flat()
