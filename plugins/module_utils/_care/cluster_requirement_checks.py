@@ -18,6 +18,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters impor
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import rbac, why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    field_at_path,
     get_label,
     is_condition_true,
 )
@@ -351,10 +352,10 @@ def _check_quotas(
         "requests.nvidia.com/gpu": max((estimate.gpus_at_once for estimate in estimates), default=0),
     }
     for quota in quotas or ():
-        hard, used = quota["status"].get("hard") or {}, quota["status"].get("used") or {}
         for resource, wanted in most.items():
-            if resource in hard:
-                left = parse_kube_quantity(hard[resource]) - parse_kube_quantity(used.get(resource, 0))
+            hard, used = (field_at_path(quota, f'status.{part}["{resource}"]') for part in ("hard", "used"))
+            if hard is not None:
+                left = parse_kube_quantity(hard) - parse_kube_quantity(used or 0)
                 detail = (
                     f"{resource} in {namespace}: {left:g} left by {quota['metadata']['name']},"
                     f" {wanted:g} wanted at once"

@@ -108,7 +108,7 @@ def reduce_to_compared_parts(kind: ServedKind, item: Mapping[str, Any]) -> Compa
     group = kind.api_version.rpartition("/")[0]
     length = 4 if kind.kind == "Secret" else 12  # of a Secret too few digits to confirm a guess of its content
     return ComparedObject(
-        group, kind.kind, meta.get("namespace") or "", meta["name"], meta.get("uid", ""), digest[:length]
+        group, kind.kind, meta.get("namespace") or "", meta["name"], str(meta.get("uid", "")), digest[:length]
     )
 
 

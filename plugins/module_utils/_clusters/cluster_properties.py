@@ -223,7 +223,7 @@ def allocatable_totals_of_nodes(nodes: Collection[Mapping[str, Any]]) -> dict[st
 
 
 def _allocatable_quantity(node: Mapping[str, Any], resource: str) -> float:
-    quantity = parse_kube_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    quantity = parse_kube_quantity(field_at_path(node, f'status.allocatable["{resource}"]', "0"))
     return 0.0 if isnan(quantity) else quantity
 
 
@@ -279,12 +279,10 @@ def gpu_products(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return product -> number of allocatable GPUs, the most frequent product first."""
     products: Counter[str] = Counter()
     for node in nodes:
-        allocatable = (node.get("status") or {}).get("allocatable") or {}
-        labels = node["metadata"].get("labels") or {}
         for resource, product in GPU_RESOURCES.items():
-            count = parse_kube_quantity(allocatable.get(resource, "0"))
+            count = _allocatable_quantity(node, resource)
             if count > 0:
-                products[labels.get(product) or resource] += int(count)
+                products[get_label(node, product) or resource] += int(count)
     return dict(products.most_common())
 
 

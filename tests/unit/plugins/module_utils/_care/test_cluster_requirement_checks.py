@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -199,3 +200,12 @@ def test_the_values_of_a_setting_that_a_cluster_has_kinds_for_are_named_once(
     assert found["my_api"] == (result, detail) and "kind" not in found
     only = {**entry, "kinds": {"here": "v1/Node"}}
     assert "my_api" not in told(tmp_path, [node("a")], alternatives=[only])
+
+
+@pytest.mark.parametrize("status", [None, "text", {"hard": "all"}, {"hard": {"pods": None}}])
+def test_a_quota_of_another_form_limits_nothing(status: Any) -> None:
+    quotas = [{"metadata": {"name": "q"}, "status": status}]
+    client = SimpleNamespace(kind=lambda *_names: "ResourceQuota", list=lambda *_arguments: (quotas, "1"))
+    found = cluster_requirement_checks.CheckResults()
+    cluster_requirement_checks._check_quotas(client, "ns", [], found)
+    assert found.checks == []

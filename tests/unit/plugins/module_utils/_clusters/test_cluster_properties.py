@@ -156,3 +156,11 @@ def test_secrets_that_do_not_exist_are_named_and_their_content_is_not_read(tmp_p
         Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
     ):
         assert cluster_properties.secrets_that_do_not_exist(client, names) == ["team-a/other", "none/token"]
+
+
+@pytest.mark.parametrize("status", ["text", 5, ["a"], {"allocatable": "all"}, {"allocatable": {"nvidia.com/gpu": {}}}])
+@pytest.mark.parametrize("labels", [None, "text", ["a"]])
+def test_nodes_with_a_status_of_another_form_count_without_resources(status: Any, labels: Any) -> None:
+    nodes = [{"metadata": {"name": "n", "labels": labels}, "status": status}]
+    totals = cluster_properties.allocatable_totals_of_nodes(nodes)
+    assert (totals["count"], totals["cpus"], totals["gpus"]) == (1, 0.0, 0)
