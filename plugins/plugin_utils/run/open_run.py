@@ -41,6 +41,7 @@ from . import (
     held_resources,
     point_attempts,
     point_states,
+    received_run_directories,
     resumed_extra_vars,
     run_directory,
     run_record,
@@ -188,6 +189,7 @@ class SettingsSession(SessionInputs):
     def _continue(self, path: str, chosen: list[str]) -> dict[str, Any]:
         context = self.context
         directory = run_directory.check_existing_directory(path)
+        received_run_directories.refuse_untrusted_directory(directory, context.extra, chosen)
         request = self.read_request(directory, chosen)
         asked = parse_preset_names(context.variables.get("preset"))
         settings_from_run_directory.refuse_other_project_or_presets(
@@ -268,6 +270,7 @@ class SettingsSession(SessionInputs):
         repeated = {  # the other words of its request, and its overrides, are a stranger's
             **{name: value for name, value in repeated.items() if name in self.context.extra and name != "overrides"},
             **servers_named_by_foreign_runs.extra_vars_naming_external_resources(self.context.extra),
+            **({received_run_directories.TRUST: True} if received_run_directories.TRUST in self.context.extra else {}),
         }
         return command.give_back(directory, self.context.project, self._tags_giving_back(), repeated)
 

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import
 from . import (
     files_named_by_foreign_runs,
     foreign_kubeconfigs,
+    received_run_directories,
     run_directory,
     run_record,
     servers_named_by_foreign_runs,
@@ -122,6 +123,7 @@ def check_recorded_call(step: Path, context: settings_from_ansible.SettingsConte
     context: of the project of the run. Raises InputError.
     """
     run_dir = step.parent
+    received_run_directories.refuse_untrusted_directory(run_dir, context.extra, [step.name])
     call = setting_templates.load_yaml_with_unsafe(step / ARGUMENTS)
     role, entry = (str(call.get(name) or "") for name in ("step_role", "step_entry"))
     if "." not in role:

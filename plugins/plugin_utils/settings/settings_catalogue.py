@@ -23,7 +23,7 @@ from .project_role import ProjectRole
 #: Variables that a user may set and that are not settings.
 RESERVED_VARIABLES = (
     *("preset", "overrides", "matrix", "matrix_points", "matrix_skip_if", "run_dir", "run_name", "redo"),
-    *("pre_cleanup", "repeat", "cluster_profiles"),
+    *("pre_cleanup", "repeat", "cluster_profiles", "trust_run_dir"),
 )
 
 #: Keys that a preset may contain beside settings; they are resolved like settings.

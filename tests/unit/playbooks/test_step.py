@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from playbook import ROOT, environment
 from role_lab import Lab
 
@@ -21,6 +22,8 @@ def test_a_role_call_can_be_run_again_from_its_directory_and_a_failed_one_holds_
     first = lab.run("verify", *play)
     assert first.code == 0, first.output
     step = lab.run_dir / "001__cleanup__verify"
+    opened = {"id": lab.run_id, **recorded_path_and_inode(lab.run_dir, lab.run_dir)}
+    files.write_yaml(lab.run_dir / "run.yml", opened)
     held = files.read_yaml(step / "arguments.yml")
     assert (held["step_role"], held["step_entry"]) == ("perfscale.seatrial.cleanup", "verify")
     assert held["cleanup_kinds"] == ["Job", "Pod"] and float(held["cleanup_timeout"]) == 7

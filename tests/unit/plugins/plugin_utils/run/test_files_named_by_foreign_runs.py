@@ -13,7 +13,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run import role_call_record, run_record
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.run.open_run import SettingsSession
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.settings_from_ansible import SettingsContext
@@ -24,7 +24,7 @@ PHASES = ["settings", "lease", "cluster", "prepare", "test", "report", "cleanup"
 
 
 def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> SettingsContext:
-    asked = {"run_artifacts_dir": str(tmp_path / "runs"), **extra}
+    asked = {"run_artifacts_dir": str(tmp_path / "runs"), "trust_run_dir": True, **extra}
     variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags, **asked, **more}
     return SettingsContext.of("fine_tuning", variables, asked, LOADER, Templar(loader=LOADER, variables=variables))
 
@@ -185,7 +185,8 @@ def test_what_a_stranger_says_was_changed_or_runs_elsewhere_is_not_undone(
     for top in (own, directory):
         (top / file).parent.mkdir(parents=True, exist_ok=True)
         (top / file).write_text(json.dumps(content if content != [] or top != own else {"state": "fetched"}))
-    with pytest.raises(InputError, match=f"{file} (says|is an inventory).*(copied, moved or received)"):
+    refusal = f"{file} (is damaged|(says|is an inventory).*(copied, moved or received))"
+    with pytest.raises((InputError, DataError), match=refusal):
         begin(tmp_path, tags, {"run_dir": str(directory)})
     assert begin(tmp_path, ["report"], {"run_dir": str(directory)})["run_dir"] == str(directory)
     assert begin(tmp_path, tags, {"run_dir": str(own)})["run_dir"] == str(own)

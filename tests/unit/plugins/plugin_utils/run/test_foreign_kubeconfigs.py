@@ -33,7 +33,7 @@ GIVES_BACK = ["cleanup", "release"]
 
 
 def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> SettingsContext:
-    given = {"run_artifacts_dir": str(tmp_path / "runs"), **extra}
+    given = {"run_artifacts_dir": str(tmp_path / "runs"), "trust_run_dir": True, **extra}
     variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags, **given, **more}
     return SettingsContext.of("fine_tuning", variables, given, LOADER, Templar(loader=LOADER, variables=variables))
 
@@ -358,4 +358,4 @@ def test_one_name_releases_both_clusters_of_a_moved_run_and_the_new_command_repe
         foreign_kubeconfigs.refuse_foreign_holdings(moved, {**named, "cluster_name": "lab-driver"})
     assert begin(tmp_path, GIVES_BACK, {"run_dir": str(moved), **named})["run_dir"] == str(moved)
     give_back = (moved / "GIVE_BACK").read_text()
-    assert json.dumps(named) in give_back and f'"run_dir": "{moved}"' in give_back
+    assert json.dumps({**named, "trust_run_dir": True}) in give_back and f'"run_dir": "{moved}"' in give_back

@@ -144,7 +144,7 @@ def test_a_command_in_a_run_directory_from_elsewhere_is_not_shown(tmp_path: Path
     shutil.copytree(first, copy)
     for path in (first, copy):
         run_record.update_record(path, lambda record: record.update(give_back="sh /tmp/theirs"))
-        session(tmp_path, tags, extra={"run_dir": str(path)}).begin()
+        session(tmp_path, tags, extra={"run_dir": str(path), "trust_run_dir": True}).begin()
     record = run_record.read_record(copy)
     assert f'"run_dir": "{copy}"' in record["give_back"] and "theirs" not in record["give_back"]
     assert (copy / "GIVE_BACK").read_text() == record["give_back"] + "\n"

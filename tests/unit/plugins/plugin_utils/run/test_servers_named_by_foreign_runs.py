@@ -37,7 +37,7 @@ SENT = [
 
 
 def context_of(tmp_path: Path, tags: list[str], extra: dict[str, Any], **more: Any) -> SettingsContext:
-    asked = {"run_artifacts_dir": str(tmp_path / "runs"), **extra}
+    asked = {"run_artifacts_dir": str(tmp_path / "runs"), "trust_run_dir": True, **extra}
     variables = {"playbook_dir": str(tmp_path), "ansible_run_tags": tags, **asked, **more}
     return SettingsContext.of("fine_tuning", variables, asked, LOADER, Templar(loader=LOADER, variables=variables))
 

@@ -223,7 +223,7 @@ def test_the_give_back_command_of_a_received_run_has_no_word_of_a_stranger(tmp_p
     default = SettingsContext.of("fine_tuning", {}, {}, LOADER, Templar(loader=LOADER)).defaults["rehearsal_cache_dir"]
     matrix = {"fine_tuning_image": [TRAP % (tmp_path / "proof")], "cluster_managed_ocm": [str(default)]}
     received = Path(shutil.copytree(opened(tmp_path, extra={"matrix": matrix}), tmp_path / "received"))
-    session(tmp_path, ["report"], {"run_dir": str(received)}).begin()
+    session(tmp_path, ["report"], {"run_dir": str(received), "trust_run_dir": True}).begin()
     assert "matrix" not in run_give_back(tmp_path, received)
     assert not (tmp_path / "proof").exists()
 
