@@ -117,7 +117,7 @@ def test_the_end_of_a_report_of_a_received_run_releases_no_lock(tmp_path: Path, 
     (received / "lock-x").mkdir()
     lock = Path(f"{received}/lock-{host}.json")
     lock.parent.mkdir(exist_ok=True)
-    lock.write_text(json.dumps({"schema": "lock/1", "state": "released"}))
+    lock.write_text(json.dumps({"schema": "lock/1", "cluster": host, "state": "released", "lost": ""}))
     assert begin(tmp_path, ["report"], {"run_dir": str(received)})["run_dir"] == str(received)
     run_record.update_record(received, lambda record: record["sessions"][-1].update(began=0.0))
     for content in ({"schema": "lock/1", "state": "held"}, {"schema": "lock/1"}, []):
