@@ -61,10 +61,10 @@ class SettingsSession(SessionInputs):
         try:
             return self._begin()
         except InputError as error:
-            if (text := secrets_inside_settings.text_without_secrets(str(error), self.context)) == str(error):
+            masked = secrets_inside_settings.error_without_secrets(error, self.context)
+            if masked is error:
                 raise
-            error.args = (text, *error.args[1:])
-            raise error from None  # -vvv shows the messages of causes
+            raise masked from None
 
     def _begin(self) -> dict[str, Any]:
         extra, run_dir = self.context.extra, self.context.variables.get("run_dir")

@@ -112,14 +112,20 @@ class _Values(Protocol):
     def trusted_values(self) -> Iterator[Mapping[str, Any]]: ...
 
 
-def text_without_secrets(text: str, context: _Values) -> str:
-    """Return the text of an error, which may show a value, without the secrets inside the settings of a context."""
+def error_without_secrets(error: InputError, context: _Values) -> InputError:
+    """Return an error, which may show a value, without the secrets inside the settings of a context.
+
+    It is returned as it is if the settings have none. Otherwise raise it without its cause, whose message -vvv shows.
+    """
     try:
         every = list(context.trusted_values())
     except InputError:  # presets that can't be read
         every = [context.extra]
     known = [secret for values in every for secret in texts_with_secrets(values)]
-    return read_secret_settings.mask_secret_values(text, [*known, *(repr(secret)[1:-1] for secret in known)])
+    if not known:
+        return error
+    text = read_secret_settings.mask_secret_values(str(error), [*known, *(repr(secret)[1:-1] for secret in known)])
+    return SettingsError(text, getattr(error, "at", None), getattr(error, "source", ""))
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -133,10 +139,10 @@ def mask_secrets_in_errors(method: Method) -> Method:
         try:
             return method(self, *args)
         except InputError as error:
-            if (text := text_without_secrets(str(error), self)) == str(error):
+            masked_error = error_without_secrets(error, self)
+            if masked_error is error:
                 raise
-            # Without the cause, whose message -vvv shows.
-            raise SettingsError(text, getattr(error, "at", None), getattr(error, "source", "")) from None
+            raise masked_error from None
 
     return cast(Method, masked)
 

@@ -98,6 +98,7 @@ OTHER = frozenset(
         "SecretFound",
         "SettingsError",
         "TooLarge",
+        "UnknownClusterError",
         "WaitTimeout",
     }
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     InputError,
 )
@@ -45,9 +46,10 @@ def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: Node
     assert [row["target"] for row in rows(tmp_path, "inject")] == ["a", "b"], "r2 runs no pod, and d has no rack"
 
 
-def made_pod(name: str, generated: str = "", **labels: str) -> dict[str, Any]:
+def made_pod(name: str, generated: str = "", run: str = "run", **labels: str) -> dict[str, Any]:
     made = pod(name, "a")
-    made["metadata"] |= {"generateName": generated, "labels": {name.replace("_", "-"): labels[name] for name in labels}}
+    more = {name.replace("_", "-"): labels[name] for name in labels}
+    made["metadata"] |= {"generateName": generated, "labels": {run_labels.RUN: run, **more}}
     return made
 
 
@@ -57,7 +59,7 @@ def test_the_pod_that_is_hit_has_the_same_role_in_each_run(cluster: NodeServer, 
     hit = []
     for run in map("run-{}".format, range(8)):
         begins = [f"{run}-001-{index}-workers-0-{number}-" for index in range(3) for number in range(4)]
-        made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin) for begin in begins]
+        made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin, run) for begin in begins]
         cluster.objects.clear()
         cluster.add(node("a"), pods=tuple(sorted(made, key=lambda item: item["metadata"]["name"][-5:])))
         pods = failure_targets.list_running_load_pods(cluster.client, failure, run, "001")
@@ -87,9 +89,8 @@ def test_the_role_of_a_pod_is_its_name_without_what_differs_from_run_to_run(
 def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluster: NodeServer) -> None:
     made = [pod(name, "a") for name in "pqrsth"] + [pod("far", "b")]
     for number, item in enumerate(made):
-        item["metadata"]["labels"] = {
-            "perfscale.seatrial/index": {"p": "0", "q": "0", "r": "0", "s": "1"}.get(item["metadata"]["name"], "2")
-        }
+        index = {"p": "0", "q": "0", "r": "0", "s": "1"}.get(item["metadata"]["name"], "2")
+        item["metadata"]["labels"] = {run_labels.RUN: "run", run_labels.INDEX: index}
         item["status"]["podIP"] = f"10.0.0.{number}"
     made[4]["status"]["podIP"] = ""
     made[5]["spec"]["hostNetwork"] = True
@@ -113,7 +114,7 @@ def pods_of_workload(cluster: NodeServer, names: str) -> None:
     """Add pods of one workload on a real node."""
     made = [pod(name, "a") for name in names]
     for number, item in enumerate(made):
-        item["metadata"]["labels"] = {"perfscale.seatrial/index": "0"}
+        item["metadata"]["labels"] = {**item["metadata"]["labels"], run_labels.INDEX: "0"}
         item["status"]["podIP"] = f"10.0.0.{number}"
     real = node("a")
     real["metadata"]["labels"] = {}
