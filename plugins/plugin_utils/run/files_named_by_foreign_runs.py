@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     convert_setting_values,
+    read_secret_settings,
     setting_templates,
     settings_naming_programs,
 )
@@ -43,6 +44,8 @@ _TAKING = frozenset({"lease", "cluster", "prepare", "test"})
 _QUIET = frozenset({"settings", "report", "export"})
 #: Role -> phases that use its files, of settings that its meta/files.yml does not list.
 _PHASES = {"results": {"report"}, "metrics": {"prepare", "test", "report"}, "export": {"export"}}
+#: Phases in which a file with a secret is read, and the secret may be sent: all but the one that only shows settings.
+_SENDING = _TAKING | (_QUIET - {"settings"}) | {"cleanup", "release"}
 _AGAIN = (
     "and this run directory was copied, moved or received, or belongs to another user: it is used only if you name it. "
     "If you trust it, give"
@@ -166,6 +169,8 @@ def _texts_of_settings(
 
 def _phases_of(setting: str, catalogue: Catalogue) -> set[str]:
     """Return the phases that use the files of a setting."""
+    if setting == read_secret_settings.DIRECTORY or setting.removesuffix("_file") in catalogue.secrets:
+        return set(_SENDING)
     if setting in catalogue.files:
         return set(catalogue.files[setting]["phases"])
     return set(_PHASES.get(catalogue.role_of(setting)) or _TAKING)

@@ -21,8 +21,8 @@ from .foreign_kubeconfigs import is_own_uncopied_directory
 
 #: The variable of ``-e`` with which a user trusts the run directory of a session.
 TRUST = "trust_run_dir"
-#: Phases that change nothing outside of the run directory, but for the export to where the session says.
-REPORTING = {"settings", "report", "export"}
+#: Phases that change nothing outside of the run directory.
+REPORTING = {"settings", "report"}
 
 
 def refuse_untrusted_directory(directory: Path, extra: Mapping[str, Any], chosen: Collection[str]) -> None:
@@ -34,7 +34,7 @@ def refuse_untrusted_directory(directory: Path, extra: Mapping[str, Any], chosen
         return
     raise InputError(
         f"{directory} was copied, moved or received, belongs to another user, or is of an older version: it can be "
-        f"reported on (--tags report,export), but its words do not lead a session that does more. If the run is yours, "
+        f"reported on (--tags report), but its words do not lead a session that does more. If the run is yours, "
         f"or you trust who sent it, give {extra_vars_arguments.extra_vars_shell_text({TRUST: True})}"
     )
 

@@ -91,16 +91,22 @@ def _refuse(
     for tree in trees:
         for setting, text in settings_naming_servers.addresses_receiving_secrets(tree):
             receiver = settings_naming_servers.RECEIVERS[setting]
-            if phases is not None and receiver.phases and not set(receiver.phases) & set(phases):
+            if phases is not None and not receiver.is_used(tree, phases):
                 continue
-            sent = next((name for name in receiver.secrets if name in secrets), None)
+            sent = next((name for name in receiver.secrets if name in secrets), receiver.others)
             if sent and (setting, text) not in known:
-                whole = tree.get(setting) == text
-                again = (
-                    extra_vars_arguments.extra_vars_shell_text({setting: text}) if whole else f"{setting} again by -e"
-                )
+                what, sent = ("place", f"a message with {sent}") if receiver.service else ("server", sent)
                 raise InputError(
-                    f"{directory}: {setting} names the server {text}, to which {sent} of this session would be sent, "
-                    "and this run directory was copied, moved or received, or belongs to another user: the secret is "
-                    f"sent there only if you name the server. If you trust it, give {again}"
+                    f"{directory}: {setting} names the {what} {text}, to which {sent} of this session would be sent, "
+                    "and this run directory was copied, moved or received, or belongs to another user: it is "
+                    f"sent there only if you name it. If you trust it, give {_to_name(setting, text, tree)}"
                 )
+
+
+def _to_name(setting: str, text: str, tree: Mapping[str, Any]) -> str:
+    """Return what a user gives to have a secret sent; also what he gives to have no message sent."""
+    whole = str(tree.get(setting)) == text
+    again = extra_vars_arguments.extra_vars_shell_text({setting: text}) if whole else f"{setting} again by -e"
+    if not settings_naming_servers.RECEIVERS[setting].service:
+        return again
+    return f"{again}, or none: {extra_vars_arguments.extra_vars_shell_text({settings_naming_servers.SERVICES: []})}"

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_where_run_was_opened
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -152,7 +154,7 @@ def send_notifications(params: Mapping[str, Any]) -> dict[str, Any]:
         )
     run = run_reader.read_run_directory(Path(params["run_dir"]))
     record = run.top / RECORD
-    delivery = MessageDelivery(params, dict(files.read_json(record)) if record.exists() else {"schema": SCHEMA})
+    delivery = MessageDelivery(params, _ids_sent_before(run, record))
     links = {name: str(url) for name, url in params["links"].items()}
     make = run_started_message if params["state"] == STARTED else run_ended_message
     before = copy.deepcopy(delivery.ids)
@@ -160,6 +162,15 @@ def send_notifications(params: Mapping[str, Any]) -> dict[str, Any]:
     if delivery.ids != before:
         files.write_json(record, delivery.ids, SCHEMA)
     return result
+
+
+def _ids_sent_before(run: Run, record: Path) -> dict[str, Any]:
+    """Return what the run directory says of earlier messages, which are edited; they are looked for without it.
+
+    A directory that was copied, moved or received could name any comment or check run that the token may change.
+    """
+    own = record.exists() and is_where_run_was_opened(run.record, run.top) and record.stat().st_uid == os.getuid()
+    return dict(files.read_json(record)) if own else {"schema": SCHEMA}
 
 
 def _deliver_to_all_services(delivery: MessageDelivery, key: str, message: RunMessage) -> dict[str, Any]:

@@ -63,6 +63,10 @@ def received(own: Path, values: dict[str, Any]) -> Path:
         ("metrics_query_files", "report"),
         ("export_ca_file", "export"),
         ("export_otlp_token_file", "export"),
+        ("export_opensearch_password_file", "report"),  # of a history
+        ("notify_github_token_file", "report"),
+        ("notify_slack_webhook_file", "export"),
+        ("secrets_dir", "report"),
         ("export_textfile", "export"),
         ("export_junit", "export"),
         ("fine_tuning_files", "test"),

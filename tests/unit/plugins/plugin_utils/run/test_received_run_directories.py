@@ -49,7 +49,7 @@ def received(tmp_path: Path, own: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "tags", [["all"], ["cluster"], ["cluster", "test"], ["cleanup", "release"], ["release"], ["report", "cleanup"]]
+    "tags", [["all"], ["cluster"], ["cluster", "test"], ["cleanup", "release"], ["release"], ["report", "export"]]
 )
 def test_a_session_that_does_more_than_report_is_refused(
     tmp_path: Path, own: Path, received: Path, tags: list[str]
@@ -63,9 +63,8 @@ def test_a_session_that_does_more_than_report_is_refused(
     assert begin(tmp_path, tags, {"run_dir": str(own)}) == own
 
 
-def test_it_is_reported_on_and_exported_without_trust(tmp_path: Path, received: Path) -> None:
-    for tags in (["report"], ["export"], ["report", "export"]):
-        assert begin(tmp_path, tags, {"run_dir": str(received)}) == received
+def test_it_is_reported_on_without_trust(tmp_path: Path, received: Path) -> None:
+    assert begin(tmp_path, ["report"], {"run_dir": str(received)}) == received
 
 
 def test_only_the_command_line_can_trust(tmp_path: Path, received: Path) -> None:
@@ -89,13 +88,14 @@ def test_trust_is_true_or_false(tmp_path: Path, received: Path) -> None:
         begin(tmp_path, ["all"], {"run_dir": str(received), "trust_run_dir": "perhaps"})
 
 
-def test_a_role_call_of_a_received_run_needs_trust(tmp_path: Path, own: Path, received: Path) -> None:
+@pytest.mark.parametrize("folder", ["001__cleanup__main", "report", "export", "settings"])
+def test_a_role_call_of_a_received_run_needs_trust(tmp_path: Path, own: Path, received: Path, folder: str) -> None:
     for directory in (own, received):
-        step = directory / "001__cleanup__main"
+        step = directory / folder
         step.mkdir()
         (step / "arguments.yml").write_text("step_role: perfscale.seatrial.cleanup\nstep_entry: main\n")
     for extra, directory in (({}, own), ({"trust_run_dir": True}, received)):
         known = context_of(tmp_path, ["all"], extra)
-        assert role_call_record.check_recorded_call(directory / "001__cleanup__main", known)["entry"] == "main"
+        assert role_call_record.check_recorded_call(directory / folder, known)["entry"] == "main"
     with pytest.raises(InputError, match="received was copied, moved or received"):
-        role_call_record.check_recorded_call(received / "001__cleanup__main", context_of(tmp_path, ["all"], {}))
+        role_call_record.check_recorded_call(received / folder, context_of(tmp_path, ["all"], {}))

@@ -127,6 +127,75 @@ def test_an_own_run_keeps_its_servers(tmp_path: Path, own: Path, monkeypatch: py
     assert begin(tmp_path, ["report"], {"run_dir": str(own)})["run_dir"] == str(own)
 
 
+def name_in_request(directory: Path, values: dict[str, Any]) -> None:
+    """Replace what ``-e`` of the first session has set."""
+    request = files.read_yaml(directory / "request.yml")
+    [layer] = [layer for layer in request["layers"] if layer["kind"] == "extra"]
+    layer["values"] = values
+    files.write_yaml(directory / "request.yml", request)
+
+
+def assert_accepted(tmp_path: Path, tags: list[str], directory: Path, named: dict[str, Any]) -> None:
+    """Begin a session with what ``-e`` names, and end it."""
+    assert begin(tmp_path, tags, {"run_dir": str(directory), **named})["run_dir"] == str(directory)
+    run_record.update_record(directory, lambda record: record["sessions"][-1].update(began=0.0))
+
+
+@pytest.mark.parametrize(
+    ("source", "address", "secret"),
+    [
+        ("opensearch", "export_opensearch_url", "export_opensearch_token"),
+        ("opensearch", "export_opensearch_url", "export_opensearch_password"),
+        ("s3://results/nightly", "export_s3_endpoint", "export_s3_secret_key"),
+        ("s3://results/nightly", "export_s3_endpoint", ""),  # boto3 finds others, and sends their session token
+    ],
+)
+def test_the_report_sends_no_secret_to_a_history_of_a_received_run(
+    tmp_path: Path, received: Path, monkeypatch: pytest.MonkeyPatch, source: str, address: str, secret: str
+) -> None:
+    extra = {"run_dir": str(received)}
+    name_in_request(received, {"results_history": [source], address: STRANGE})
+    if secret:
+        monkeypatch.setenv(f"SEATRIAL_{secret.upper()}", "canary-1234")
+    with pytest.raises(InputError, match=f"{address} names the server {STRANGE}, to which {secret or 'the AWS'}"):
+        begin(tmp_path, ["report"], extra)
+    assert_accepted(tmp_path, ["report"], received, {address: STRANGE})
+
+
+def test_the_export_writes_to_no_bucket_of_a_received_run(tmp_path: Path, received: Path) -> None:
+    extra, bucket = {"run_dir": str(received)}, "s3://results/nightly"
+    name_in_request(received, {"export_s3_url": bucket})
+    assert_accepted(tmp_path, ["report"], received, {})
+    with pytest.raises(InputError, match=f"export_s3_url names the server {bucket}, to which the AWS credentials"):
+        begin(tmp_path, ["export"], extra)
+    assert_accepted(tmp_path, ["export"], received, {"export_s3_url": bucket})
+
+
+@pytest.mark.parametrize(
+    ("service", "place", "text"),
+    [
+        ("github", "notify_github_repository", "other/product"),
+        ("github", "notify_github_pull_request", "12"),
+        ("github", "notify_github_revision", "c0ffee"),
+        ("github", "notify_github_check", "required"),
+        ("slack", "notify_slack_channel", "C012345"),
+    ],
+)
+def test_a_received_run_has_no_message_sent_elsewhere(
+    tmp_path: Path, received: Path, monkeypatch: pytest.MonkeyPatch, service: str, place: str, text: str
+) -> None:
+    """By the right of the token a stranger could write a comment, or a check run that passes."""
+    extra = {"run_dir": str(received)}
+    name_in_request(received, {"notify_services": [service], place: text})
+    assert_accepted(tmp_path, ["report"], received, {"notify_services": [service]})  # without a token nothing is sent
+    monkeypatch.setenv(f"SEATRIAL_NOTIFY_{service.upper()}_TOKEN", "canary-1234")
+    with pytest.raises(InputError, match=f"{place} names the place {text}, to which a message with .*or none: -e"):
+        begin(tmp_path, ["report"], extra)
+    number = int(text) if text.isdecimal() else text
+    for named in ({place: text}, {place: number}, {"notify_services": []}):
+        assert_accepted(tmp_path, ["report"], received, named)
+
+
 def test_a_role_call_of_a_received_run_sends_no_secret_to_its_server(
     tmp_path: Path, own: Path, received: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

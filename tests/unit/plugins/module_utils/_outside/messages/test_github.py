@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,21 @@ def test_the_check_run_is_written_to_the_newest_commit_of_the_pull_request(run_d
     given["github"]["revision"] = ""
     assert send_messages.send_notifications(given)["warnings"] == []
     assert [one["head_sha"] for one in hub[0].checks.values()] == ["c0ffee"]
+
+
+def test_a_received_run_does_not_choose_the_comment_and_the_check_run(tmp_path: Path, run_dir: Path, hub: Hub) -> None:
+    """Its messages.json could name those of others, which the token may change, and lead to another repository."""
+    stand_in, url = hub
+    stand_in.comments, stand_in.checks = {7: "of somebody"}, {8: {"conclusion": "failure", "name": "of others"}}
+    before = dict(stand_in.comments), dict(stand_in.checks)
+    received = Path(shutil.copytree(run_dir, tmp_path / "received"))
+    ids = {"comment": "7/../../../../other/product/issues/comments/7", "check": 8}
+    for known in (ids, {**ids, "comment": 7}):
+        (received / send_messages.RECORD).write_text(json.dumps({"schema": "messages/1", "github": known}))
+        assert send_messages.send_notifications(options(received, url))["warnings"] == []
+    assert {number: text for number, text in stand_in.comments.items() if number == 7} == before[0]
+    assert {number: check for number, check in stand_in.checks.items() if number == 8} == before[1]
+    assert len(stand_in.comments) == len(stand_in.checks) == 2
 
 
 def test_a_session_without_the_ids_finds_what_another_one_wrote(run_dir: Path, hub: Hub) -> None:
