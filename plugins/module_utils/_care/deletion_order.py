@@ -43,6 +43,8 @@ _CONTROLLER = re.compile(
     # OLM's two operators, and the simulator of operators on a rehearsal cluster
     r"|^(olm|catalog|seatrial-player)$"
 )
+#: Those of these names that apply what users have written, in Git or for a load: Argo CD, Flux, Fleet, kube-burner.
+_FOR_USERS = re.compile(r"^(argocd|fleet|kube-burner)|^(kustomize|helm)-controller$")
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def belongs_to_others(kind: str, item: dict[str, Any], run_id: str) -> bool:
     """Return whether an object in a namespace of the run belongs to somebody else, so that the namespace must be kept.
 
     An object is not foreign if it has the run's label or an owner, if every namespace has it, or if only components of
-    the cluster have written it (by its managed fields).
+    the cluster have written it (by its managed fields), other than those that apply what users have written.
     """
     meta = item["metadata"]
     if (meta.get("labels") or {}).get(run_labels.RUN) == run_id or meta.get("ownerReferences"):
@@ -190,4 +192,4 @@ def belongs_to_others(kind: str, item: dict[str, Any], run_id: str) -> bool:
     if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
         return False
     managers = {entry.get("manager") or "" for entry in meta.get("managedFields") or ()}
-    return not managers or not all(_CONTROLLER.search(manager) for manager in managers)
+    return not managers or not all(_CONTROLLER.search(name) and not _FOR_USERS.search(name) for name in managers)

@@ -95,6 +95,7 @@ def apply_manifests_with_diff(
                 "run: nothing was changed. Choose another name or namespace, or remove it first"
             )
         after = _apply_manifest(client, manifest, before is None and check, check)
+        _refuse_lost_label(client, manifest, after, before is None and not check)
         if before is None:
             diff.created(manifest)
         elif _object_without_server_fields(before) != _object_without_server_fields(after):
@@ -108,6 +109,24 @@ def apply_manifests_with_diff(
 def _is_object_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     run = get_label(manifest, run_labels.RUN)
     return bool(run) and get_label(before, run_labels.RUN) != run
+
+
+def _refuse_lost_label(client: Client, manifest: dict[str, Any], after: Mapping[str, Any], created: bool) -> None:
+    """Raise OwnershipError for an object that a webhook has taken the run's label from: no clean-up would find it.
+
+    created: whether it is new, so that it is deleted again.
+    """
+    if not _is_object_of_others(manifest, after):
+        return
+    if created:
+        meta = after["metadata"]
+        client.delete_seen(
+            client.kind_of(manifest), meta["name"], meta.get("namespace", ""), str(meta.get("uid") or "")
+        )
+    raise OwnershipError(
+        f"{client.access.server} takes the label {run_labels.RUN} from {format_object_title(manifest)}, as a webhook "
+        f"of the cluster may do: a clean-up would not find it{', so it was deleted again' if created else ''}"
+    )
 
 
 def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ needs neither rights nor a network of the pod.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _PROGRAM = "program.py"
 _POLL_INTERVAL, _DELETION = 1.0, 120.0
 #: Lines of the log that a failure without a message shows.
 _LAST = 5
+#: Characters of a label, which a Job writes with its name.
+_LONGEST_NAME = 63
 #: Seconds after our timeout until the cluster ends the pod: by then it says no more what it waited for.
 _LONGER = 30
 
@@ -67,8 +70,15 @@ class VolumeJob:
 
 
 def name_of_job_objects(beginning: str, claim: str, run_id: str) -> str:
-    """Return the name of the objects of a job."""
-    return f"{beginning}-{claim}-{run_id}"[:63].rstrip("-.")
+    """Return the name of the objects of a job: with the whole id of the run, since objects of this name are deleted.
+
+    A long name of a claim is replaced by its beginning and a checksum.
+    """
+    room = _LONGEST_NAME - len(f"{beginning}--{run_id}")
+    if len(claim) > room:
+        digest = hashlib.sha256(claim.encode()).hexdigest()[:8]
+        claim = f"{claim[: room - len(digest) - 1].rstrip('-.')}-{digest}"
+    return f"{beginning}-{claim}-{run_id}"
 
 
 def volume_job_manifests(job: VolumeJob) -> list[dict[str, Any]]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     InputError,
@@ -285,15 +286,27 @@ def _dry_run_document(
     began, pause, index = time.monotonic(), _FIRST_PAUSE, template.first
     while True:
         try:
-            client.create_once(document.path(index), document.body(index), _DRY_RUN)
+            _refuse_lost_labels(client.request("POST", document.path(index), document.body(index), _DRY_RUN), document)
             return
         except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return
             unknown = bool(template.shared) and error.status in (403, 404, 422)
             if time.monotonic() + pause > began + (retry_time if error.busy else _UNKNOWN if unknown else 0):
                 raise
             say(f"the API server can't check the first {document.kind} now and is asked again: {error}")
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _refuse_lost_labels(made: Any, document: rendered_workload_templates.WorkloadDocument) -> None:
+    """Raise InputError if a webhook takes the run's label from an object: no clean-up would find it."""
+    metadata = made.get("metadata") if isinstance(made, Mapping) else None
+    if isinstance(metadata, dict) and not (metadata.get("labels") or {}).get(run_labels.RUN):
+        raise InputError(
+            f"the API server takes the label {run_labels.RUN} from a {document.kind}, as a webhook of the cluster may "
+            "do: workloads would not be seen, and no clean-up would find them"
+        )
 
 
 def _dry_run_in_namespace_of_load(

@@ -307,7 +307,10 @@ class MlflowExperiment:
         return self._find()
 
     def _run_of(self, identity: str) -> Any:
-        """Return the run of a point as the server describes it, None if there is none."""
+        """Return the run of a point as the server describes it, None if there is none.
+
+        A server or proxy that ignores the filter would list a run of others, which is then changed.
+        """
         query = {
             "experiment_ids": [self.identity],
             "filter": f"tags.`{POINT_TAG}` = '{identity}'",
@@ -316,7 +319,8 @@ class MlflowExperiment:
         }
         answer = self._call("POST", "/runs/search", query)
         with expect_documented_form(f"{self.server.name}: POST /runs/search", answer):
-            return answer["runs"][0] if answer.get("runs") else None
+            found = [run for run in answer.get("runs") or [] if _tags(run).get(POINT_TAG) == identity]
+            return found[0] if found else None
 
     def _call(self, method: str, path: str, body: Document | None = None, repeat: Repeat = "always") -> Document:
         """Send a request and return the answer. Raises AccessError with the remedy."""
@@ -331,6 +335,10 @@ class MlflowExperiment:
                 hint = f"; it has no {API}{path.partition('?')[0]}: is this the address of an MLflow tracking server?"
             raise HttpRefused(f"{error}{hint}", error.reply, error.explanation) from error
         return require_json_object(f"{self.server.name}: {method} {path.partition('?')[0]}", answer)
+
+
+def _tags(run: Document) -> dict[str, str]:
+    return {pair["key"]: pair["value"] for pair in (run.get("data") or {}).get("tags") or []}
 
 
 def _code(error: HttpRefused) -> str:

@@ -81,8 +81,9 @@ def remove_gpus_from_node_status(
 
     others: further labels to remove from these nodes.
     """
-    kind = client.kind("v1", "Node")
-    nodes = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={run_id or NO_RUN}")[0]
+    kind, owner = client.kind("v1", "Node"), run_id or NO_RUN
+    listed = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={owner}")[0]
+    nodes = [node for node in listed if get_label(node, run_labels.FAKE_GPUS) == owner]  # a server may list all
     for node in nodes if not check else ():
         name = node["metadata"]["name"]
         _patch_gpu_capacity(client, name, None)
@@ -173,12 +174,13 @@ def _comparable(part: Any) -> Any:
 
 
 def list_slices(client: Client, selector: str) -> list[dict[str, Any]]:
-    """Return the slices with these labels, none on a cluster without the kind. Raises ApiError."""
+    """Return the simulated slices with these labels, none on a cluster without the kind. Raises ApiError."""
     try:
         kind = client.kind(API_VERSION, "ResourceSlice")
     except InputError:
         return []
-    return client.list(kind, label_selector=selector)[0]
+    listed = client.list(kind, label_selector=selector)[0]  # a server may list those of other drivers, too
+    return [item for item in listed if get_label(item, run_labels.SIMULATED) == "true"]
 
 
 def apply_slices(client: Client, changes: SliceChanges, send_all: SendAll) -> None:

@@ -97,7 +97,10 @@ HOST = {
     "memory": [{"size_gb": 16}],
     "disks": [{"disk_type": "nvme", "size_gb": 100, "count": 2}],
 }
-RUN = {"info": {"run_id": "r", "status": "RUNNING", "end_time": 5}, "data": {"params": [{"key": "a", "value": "b"}]}}
+RUN = {
+    "info": {"run_id": "r", "status": "RUNNING", "end_time": 5},
+    "data": {"params": [{"key": "a", "value": "b"}], "tags": [{"key": "seatrial.point", "value": "u1"}]},
+}
 POD = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "4"}}
 
 

@@ -154,3 +154,16 @@ def test_what_olm_and_operators_wrote_is_nobody_elses(manager: str) -> None:
     assert not deletion_order.belongs_to_others("ClusterServiceVersion", copied, "run-0001")
     by_hand = {"metadata": {"name": "nfd.v1", "managedFields": [{"manager": manager}, {"manager": "kubectl-edit"}]}}
     assert deletion_order.belongs_to_others("ClusterServiceVersion", by_hand, "run-0001")
+
+
+@pytest.mark.parametrize(
+    "manager", ["argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller"]
+)
+def test_what_tools_of_users_applied_keeps_a_namespace(manager: str) -> None:
+    applied = {"metadata": {"name": "app", "managedFields": [{"manager": manager}, {"manager": "kubelet"}]}}
+    assert deletion_order.belongs_to_others("Deployment", applied, "run-0001")
+
+
+def test_what_another_load_tool_created_keeps_a_namespace() -> None:
+    created = {"metadata": {"name": "density-1", "managedFields": [{"manager": "kube-burner"}]}}
+    assert deletion_order.belongs_to_others("Deployment", created, "run-0001")

@@ -100,3 +100,21 @@ def test_an_object_of_others_is_neither_changed_nor_labelled(labels: dict[str, s
     assert client.there["metadata"]["labels"] == labels
     client.there["metadata"]["labels"] = {run_labels.RUN: "a"}
     assert apply_manifests_with_diff(client, wanted)["changed"] is False
+
+
+class Webhook(OneObject):
+    """A cluster that takes the labels from what is created."""
+
+    def apply(self, manifest: dict[str, Any], check: bool) -> dict[str, Any]:
+        return {**manifest, "metadata": {**manifest["metadata"], "labels": {}, "uid": "u1"}}
+
+    def delete_seen(self, kind: str, name: str, _namespace: str, uid: str) -> None:
+        self.there = {"deleted": (kind, name, uid)}
+
+
+def test_an_object_whose_label_a_webhook_takes_does_not_stay() -> None:
+    client: Any = Webhook({})
+    wanted = [{"kind": "ConfigMap", "metadata": {"name": "new", "labels": {run_labels.RUN: "a"}}}]
+    with pytest.raises(OwnershipError, match="takes the label .*ConfigMap new.* so it was deleted again"):
+        apply_manifests_with_diff(client, wanted)
+    assert client.there == {"deleted": ("ConfigMap", "new", "u1")}

@@ -9,7 +9,10 @@ import json
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_sources import read_sources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.storage_volume import DownloadSpec
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import volume_job_manifests
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.volume_job import (
+    name_of_job_objects,
+    volume_job_manifests,
+)
 
 TOKEN = "hub-token-91c2"
 
@@ -38,3 +41,17 @@ def test_every_object_has_the_label_of_its_run_and_the_job_an_end() -> None:
     assert job["spec"]["activeDeadlineSeconds"] == 90 + 30 and job["spec"]["backoffLimit"] == 0
     data = next(one for one in made if one["kind"] == "ConfigMap")["data"]
     assert data["ca.crt"] == "PEM" and json.loads(data["specification.json"])["authority"] == "/etc/seatrial/ca.crt"
+
+
+@pytest.mark.parametrize(
+    "claim", ["models", "m" * 42, "m" * 43, "granite-3-1-8b-instruct-and-the-alpaca-dataset-kept", "m" * 253]
+)
+def test_objects_of_two_runs_have_different_names_also_for_a_long_claim(claim: str) -> None:
+    names = [name_of_job_objects("storage", claim, run) for run in ("t1129-k3f9xa", "t1129-zzzzzz")]
+    assert names[0] != names[1] and names[0].endswith("-t1129-k3f9xa")  # those of this name are deleted
+    assert all(len(name) <= 63 and name.startswith("storage-m" if claim[0] == "m" else "storage-g") for name in names)
+
+
+def test_two_long_claims_have_different_jobs() -> None:
+    first, second = (name_of_job_objects("files", f"{'c' * 60}{end}", "t1129-k3f9xa") for end in ("-a", "-b"))
+    assert first != second

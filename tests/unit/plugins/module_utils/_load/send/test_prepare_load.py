@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.prepare_load import create_shared_objects
+from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.prepare_load import (
+    check_templates_in_dry_run,
+    create_shared_objects,
+)
 from scripted_server import Asked, ScriptedServer
 
 POOL = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pool", "namespace": "ns"}}
@@ -44,3 +47,26 @@ def test_an_expression_that_can_not_be_evaluated_yet_is_waited_for(written: bool
                 create_shared_objects(client, [template], 1.0, say)
         client.close()
     assert "pool" in said[0] and "can't be evaluated yet" in said[0]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_load_is_refused_whose_label_a_webhook_takes(kept: bool, tmp_path: Path) -> None:
+    """The sampler would not see its workloads, and no clean-up would find them."""
+    labels = {"perfscale.seatrial/run": "t1129-aaaaaa"} if kept else {}
+
+    def answer(_asked: Asked) -> Any:
+        return 201, {"kind": "Pod", "metadata": {"name": "p", "labels": labels}}
+
+    document = SimpleNamespace(kind="Pod", path=lambda _index: "/api/v1/namespaces/ns/pods", body=lambda _index: b"{}")
+    template: Any = SimpleNamespace(template=SimpleNamespace(name="pod"), documents=[document], first=0, shared=[])
+    request: Any = SimpleNamespace(retry_time=1.0)
+    with (
+        ScriptedServer(answer) as server,
+        Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
+    ):
+        if kept:
+            check_templates_in_dry_run(client, [template], request)
+        else:
+            with pytest.raises(InputError, match="takes the label perfscale.seatrial/run from a Pod"):
+                check_templates_in_dry_run(client, [template], request)
+        assert ["dryRun=All" in asked.path for asked in server.asked] == [True]

@@ -13,7 +13,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import mlflow_export
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export.mlflow_export import MlflowServer
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import Point, Run
-from scripted_server import ScriptedServer
+from scripted_server import Asked, ScriptedServer
 
 KPIS: list[dict[str, Any]] = [
     {"name": "makespan", "value": 12.5, "unit": "s"},
@@ -70,6 +70,22 @@ def test_another_server_or_wrong_credentials_are_one_error(answer: Any, why: str
         with pytest.raises(AccessError, match=f"MLflow http://127.0.0.1:{server.port}.*{why}"):
             mlflow_export.write_mlflow_runs(tracking, "p", [])
     assert len(server.asked) == 1
+
+
+def test_a_run_of_others_is_not_changed_if_the_server_ignores_the_filter() -> None:
+    theirs = {"info": {"run_id": "theirs"}, "data": {"tags": [{"key": "seatrial.point", "value": "u2"}]}}
+    made = {"run": {"info": {"run_id": "ours"}, "data": {}}}
+
+    def answer(asked: Asked) -> Any:
+        ends = {"get-by-name": {"experiment": {"experiment_id": "1"}}, "search": {"runs": [theirs]}, "create": made}
+        return 200, next((document for end, document in ends.items() if end in asked.path), {})
+
+    (wanted,) = mlflow_export.mlflow_runs(run_with(), {"verdict": "pass"}, "valid")
+    with ScriptedServer(answer) as server:
+        tracking = MlflowServer(f"http://127.0.0.1:{server.port}", token="t")
+        _address, counts = mlflow_export.write_mlflow_runs(tracking, "p", [wanted])
+    assert counts["created"] == 1
+    assert not [asked for asked in server.asked if b"theirs" in asked.body]
 
 
 @pytest.mark.parametrize("url", ["mlflow:5000", "http://mlflow:5000", "https://me:secret@mlflow"])

@@ -87,3 +87,30 @@ def test_partitions_are_published_only_where_the_server_stores_their_counters(ke
                 advertised_gpus.apply_slices(client, changes, send_all)
         posts = ["dryRun=All" in asked.path for asked in server.asked if asked.method == "POST"]
     assert posts == ([True, False, False] if kept else [True])
+
+
+def test_gpus_and_slices_of_others_stay_where_a_server_takes_no_notice_of_selectors(tmp_path: Path) -> None:
+    real = {"metadata": {"name": "real", "labels": {"nvidia.com/gpu.count": "8"}}}
+    mark = {"perfscale.seatrial/fake-gpus": "t1129-aaaaaa"}
+    driver = {"metadata": {"name": "real-gpu.nvidia.com", "labels": {}}, "spec": {"driver": "gpu.nvidia.com"}}
+    served = {"": {"nodes": "Node"}, "resource.k8s.io": {"resourceslices": "ResourceSlice"}}
+
+    def answer(asked: Asked) -> tuple[int, dict[str, Any]]:
+        path = asked.path.partition("?")[0]
+        if asked.method == "PATCH":
+            return 200, real
+        if path.endswith("/nodes"):
+            return 200, {"items": [real, {"metadata": {"name": "ours", "labels": mark}}], "metadata": {}}
+        if path.endswith("/resourceslices"):
+            return 200, {"items": [driver], "metadata": {}}
+        group = "resource.k8s.io" if "resource.k8s.io" in path else ""
+        rows = [
+            {"name": name, "kind": kind, "namespaced": False, "verbs": ["list"]} for name, kind in served[group].items()
+        ]
+        return 200, {"kind": "APIResourceList", "resources": rows}
+
+    with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k")) as client:
+        assert advertised_gpus.remove_gpus_from_node_status(client, "t1129-aaaaaa") == ["ours"]
+        assert advertised_gpus.list_slices(client, "perfscale.seatrial/simulated=true") == []
+        patched = [asked.path.partition("?")[0] for asked in server.asked if asked.method == "PATCH"]
+    assert patched == ["/api/v1/nodes/ours/status", "/api/v1/nodes/ours"]

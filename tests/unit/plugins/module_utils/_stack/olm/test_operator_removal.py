@@ -289,3 +289,15 @@ def test_a_definition_that_an_operator_left_behind_stays_for_others(
     assert bool(result["kept"]) == (left and crds) and "Subscription op" not in labels
     if left and more and more[0]["kind"] == "ClusterServiceVersion":
         assert labels["CustomResourceDefinition wholes.x.io"] is None  # it is that of the other operator
+
+
+def test_what_has_not_the_labels_of_what_an_operator_creates_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server here takes no notice of label selectors."""
+    created = thing(RBAC, "ClusterRole", "created", labels={"part-of": "op", "app": "x"})
+    others = [thing(RBAC, "ClusterRole", "later"), thing(RBAC, "ClusterRole", "other", labels={"part-of": "else"})]
+    wanted = {"api_version": RBAC, "kind": "ClusterRole", "labels": {"part-of": "op", "app": ""}}
+    store = operator(created, *others, creates={"objects": [wanted]})
+    remove(store, tmp_path, monkeypatch)
+    assert store.labels() == {"ClusterRole later": None, "ClusterRole other": None}
