@@ -24,6 +24,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_w
     why_pod_waits_or_ended,
 )
 
+#: Largest number of GPUs of a node, with those of time-slicing. Whoever may change a node chooses its labels.
+_MOST_GPUS = 10_000
 RESOURCE, PRODUCT, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 PART = {run_labels.PART: "gpu-burn"}
 OK, FAULTY, MISSING, SIMULATED = "ok", "faulty", "missing", "simulated"
@@ -130,7 +132,8 @@ def burn_in_results_of_node(node: Mapping[str, Any], log: str) -> list[dict[str,
     """Return the result of each GPU of a node. log: what the program has printed there."""
     result_by_gpu = {int(match["gpu"]): match["result"].lower() for match in _RESULT.finditer(log)}
     # With time-slicing, the label has the number of devices.
-    number = int(get_label(node, COUNT) or advertised_gpu_count(node))
+    counted = get_label(node, COUNT)
+    number = min(int(counted) if counted.isdecimal() else advertised_gpu_count(node), _MOST_GPUS)
     otherwise = SIMULATED if has_simulated_gpus(node) else MISSING
     same = {"node": str(node["metadata"]["name"]), "product": get_label(node, PRODUCT)}
     return [

@@ -139,3 +139,8 @@ def test_a_burn_in_that_does_not_end_names_what_it_waits_for_and_leaves_nothing(
     with pytest.raises(WaitTimeout, match="not complete after 0 s: burn-in ended on 0 of 1 node"):
         burnt(tmp_path, cluster, timeout=0.0)
     assert len(cluster.created) == 1 and cluster.jobs == {}
+
+
+@pytest.mark.parametrize(("label", "number"), [("99999999999", 10_000), ("abc", 2), ("-1", 2), ("", 2), ("3", 3)])
+def test_the_label_of_a_node_makes_no_endless_list_of_gpus(label: str, number: int) -> None:
+    assert len(gpu_burn.burn_in_results_of_node(node("a", "2", count=label), "")) == number
