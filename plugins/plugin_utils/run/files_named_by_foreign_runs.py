@@ -129,14 +129,15 @@ def _refuse_records(directory: Path, inventories: Collection[str]) -> None:
 
 
 def _refuse_links(directory: Path) -> None:
-    """Raise InputError for a symbolic link, through which a log or a result would be written somewhere else."""
+    """Raise InputError for a symbolic link or pipe: a file elsewhere would be written, or the session would wait."""
     for folder, folders, names in os.walk(directory):
         for path in (Path(folder) / name for name in [*folders, *names]):
-            if path.is_symlink():
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                what = "a symbolic link" if path.is_symlink() else "no file"
                 raise InputError(
-                    f"{directory}: {path.relative_to(directory)} is a symbolic link, and this run directory was "
+                    f"{directory}: {path.relative_to(directory)} is {what}, and this run directory was "
                     "copied, moved or received, or belongs to another user: a file elsewhere could be written through "
-                    "it. Remove the link"
+                    "a link, and a pipe has no end. Remove it"
                 )
 
 

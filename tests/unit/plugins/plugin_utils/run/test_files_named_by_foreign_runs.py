@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,14 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, own: Path, name: str)
     with pytest.raises(InputError, match=f"{name} is a symbolic link"):
         begin(tmp_path, ["report"], {"run_dir": str(directory)})
     assert begin(tmp_path, ["settings"], {"run_dir": str(directory)})["run_dir"] == str(directory)
+
+
+def test_nothing_is_written_into_a_pipe(tmp_path: Path, own: Path) -> None:
+    directory = received(own, {})
+    (directory / "ansible.log").unlink(missing_ok=True)
+    os.mkfifo(directory / "ansible.log")
+    with pytest.raises(InputError, match=r"ansible.log is no file"):
+        begin(tmp_path, ["report"], {"run_dir": str(directory)})
 
 
 @pytest.mark.parametrize(
