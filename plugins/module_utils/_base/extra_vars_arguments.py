@@ -35,7 +35,7 @@ def extra_vars_arguments(values: Mapping[str, Any], is_data: Callable[[str], boo
     return ["-e", _literal(values, is_data)]
 
 
-def extra_vars_shell_text(values: Mapping[str, str | bool | int]) -> str:
+def extra_vars_shell_text(values: Mapping[str, Any]) -> str:
     """Return them as they are typed in a shell."""
     return shlex.join(extra_vars_arguments(values))
 
