@@ -319,8 +319,8 @@ class MlflowExperiment:
         }
         answer = self._call("POST", "/runs/search", query)
         with expect_documented_form(f"{self.server.name}: POST /runs/search", answer):
-            found = [run for run in answer.get("runs") or [] if _tags(run).get(POINT_TAG) == identity]
-            return found[0] if found else None
+            runs = answer.get("runs") or []
+            return next((run for run in runs if _tags(run).get(POINT_TAG) == identity), None)
 
     def _call(self, method: str, path: str, body: Document | None = None, repeat: Repeat = "always") -> Document:
         """Send a request and return the answer. Raises AccessError with the remedy."""
