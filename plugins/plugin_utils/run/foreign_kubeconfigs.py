@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import extra_vars_arguments
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_where_run_was_opened
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_own_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.clusters_of_run import HOSTS
@@ -55,7 +55,7 @@ CHOOSE_HOLDINGS = ("cluster_release_named", "cluster_metadata_store", "quads_lea
 def is_own_uncopied_directory(directory: Path) -> bool:
     """Return whether a run directory is where this user opened the run: not copied, moved, or received."""
     record = read_document_if_exists(directory / "run.yml") or {}
-    return is_where_run_was_opened(record, directory) and directory.stat().st_uid == os.getuid()
+    return is_own_run(record, directory)
 
 
 def refuse_foreign_kubeconfigs(

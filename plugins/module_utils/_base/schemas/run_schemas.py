@@ -90,7 +90,9 @@ RUN: dict[str, dict[str, Any]] = {
                     {"target": TEXT, "address": TEXT, "status": {"enum": ["valid", "invalid"]}, "at": STAMP}
                 ),
             },
-            "replot": object_schema({"source": TEXT, "at": STAMP, "migrated": TEXTS}),
+            "replot": object_schema(
+                {"source": TEXT, "at": STAMP, "migrated": TEXTS}, {"directory": TEXT, "inode": COUNT}
+            ),
             "split": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
         },
     ),

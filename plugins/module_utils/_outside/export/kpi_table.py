@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import evidence_of_origin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_csv_row
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import (
@@ -176,8 +177,11 @@ def _finite(value: Any) -> float | None:
 
 
 def _newest_directories(sources: Sequence[str], notes: list[str]) -> list[Path]:
-    """Return one directory for each run: of a run and its replots, the last replot. Raises InputError, DataError."""
-    newest: dict[str, tuple[str, Path]] = {}
+    """Return one directory for each run: the last replot of an own run, the own run, else the last replot of others.
+
+    Raises InputError, DataError.
+    """
+    newest: dict[str, tuple[tuple[int, str], Path]] = {}
     more = 0
     for source in sources:
         folder = Path(source)
@@ -187,7 +191,7 @@ def _newest_directories(sources: Sequence[str], notes: list[str]) -> list[Path]:
             with leave_out_damaged_run(notes, top):
                 record = read_record_of_past_run(top)
                 key = str(record.get("id") or top)
-                at = str((record.get("replot") or {}).get("at") or "")
+                at = evidence_of_origin(record, top)
                 if key in newest and top.resolve() != newest[key][1].resolve():
                     more += 1
                 if key not in newest or at > newest[key][0]:

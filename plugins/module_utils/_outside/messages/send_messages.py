@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, secret_gate
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_where_run_was_opened
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_own_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
@@ -169,7 +169,7 @@ def _ids_sent_before(run: Run, record: Path) -> dict[str, Any]:
 
     A directory that was copied, moved or received could name any comment or check run that the token may change.
     """
-    own = record.exists() and is_where_run_was_opened(run.record, run.top) and record.stat().st_uid == os.getuid()
+    own = record.exists() and is_own_run(run.record, run.top) and record.stat().st_uid == os.getuid()
     return dict(files.read_json(record)) if own else {"schema": SCHEMA}
 
 

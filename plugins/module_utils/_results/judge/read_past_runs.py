@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import evidence_of_origin
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
@@ -61,16 +62,19 @@ Document = Mapping[str, Any]
 def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
     """Yield the runs of a project in a folder or at most two levels below it, the newest first.
 
-    notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the folder
-    cannot be read.
+    Of the directories of one run, own ones come first. A replot counts only if it is one of this user's, of an own
+    run. notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the
+    folder cannot be read.
     """
     runs = []
     for top in run_directories_newest_first(folder):
         with leave_out_damaged_run(notes, top / RECORD):
             record = read_record_of_past_run(top)
-            if record.get("project") == project:
-                runs.append((formats.normalize_time_to_utc_text(record.get("started")), str(top), record))
-    for _started, top_name, record in sorted(runs, key=lambda run: run[:2], reverse=True):
+            origin = evidence_of_origin(record, top)
+            if record.get("project") == project and (origin[0] or not record.get("replot")):
+                started = formats.normalize_time_to_utc_text(record.get("started"))
+                runs.append((started, origin, str(top), record))
+    for _started, _origin, top_name, record in sorted(runs, key=lambda run: run[:3], reverse=True):
         past = None
         with leave_out_damaged_run(notes, top_name):
             past = read_past_run(Path(top_name), record, str(folder), notes)

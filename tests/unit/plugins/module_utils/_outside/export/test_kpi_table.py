@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, secret_gate
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import kpi_table
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.write_verdict import write_verdict
@@ -98,6 +99,19 @@ def test_a_run_counts_once_with_its_last_replot(folder: Path, tmp_path: Path) ->
     alone = write([folder / "new"], tmp_path / "a.csv")
     result = write([folder / "new", replot, folder / "new"], tmp_path / "b.csv")
     assert result["runs"] == 1 and result["rows"] < alone["rows"] and "replots" in result["warnings"][0]
+
+
+def test_no_received_directory_takes_the_place_of_an_own_run(folder: Path, tmp_path: Path) -> None:
+    own, received = tmp_path / "own", tmp_path / "received"
+    for copy in (own, received):
+        shutil.copytree(folder / "new", copy)
+    record = {**files.read_yaml(own / "run.yml"), **recorded_path_and_inode(own, own)}
+    files.write_yaml(own / "run.yml", record)
+    files.write_yaml(received / "run.yml", {**record, "replot": {"source": str(own), "at": "2099-01-01T00:00:00Z"}})
+    document = files.read_json(received / "points/000/kpis.json")
+    files.write_json(received / "points/000/kpis.json", {**document, "kpis": document["kpis"][:1]})
+    alone = write([own], tmp_path / "a.csv")
+    assert write([received, own], tmp_path / "b.csv")["rows"] == alone["rows"]
 
 
 def test_invalid_runs_are_marked_or_left_out_and_damaged_ones_said(folder: Path, tmp_path: Path) -> None:

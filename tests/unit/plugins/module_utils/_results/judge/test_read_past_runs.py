@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge import read_past_runs
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.past_run_data import PastRun, PastValue
@@ -168,3 +169,27 @@ def test_a_start_that_is_no_time_is_noted_instead_of_sorted_as_text(
     found, notes = read(tmp_path)
     assert [run.at for run in found] == ([at] if at else [])
     assert at or "started is no time, so the run has no place in the history" in notes[0]
+
+
+def test_a_replot_counts_only_if_it_is_an_own_one_of_an_own_run(tmp_path: Path) -> None:
+    own, other = write_past_run(tmp_path, 1, 1.0), write_past_run(tmp_path / "unpacked", 2, 2.0)
+    record = files.read_yaml(own / "run.yml")
+    files.write_yaml(own / "run.yml", {**record, **recorded_path_and_inode(own, own)})
+    for number, value, source in ((1, 1.5, own), (2, 2.5, other), (3, 3.5, "https://lab.example/run.tar")):
+        replot = write_past_run(tmp_path, number, value, name=f"{number}-replot")
+        note = {"source": str(source), "at": "2026-11-27T00:00:00Z", "migrated": []}
+        entry = {**note, **recorded_path_and_inode(replot, replot)}
+        files.write_yaml(replot / "run.yml", {**files.read_yaml(replot / "run.yml"), "replot": entry})
+    received = write_past_run(tmp_path, 1, 9.0, name="z-received")
+    forged = {**files.read_yaml(tmp_path / "1-replot/run.yml"), **recorded_path_and_inode(own, own)}
+    files.write_yaml(received / "run.yml", forged)
+    found, notes = read(tmp_path)
+    values = [(run.run, run.points[0].kpis[KPI].value) for run in found]
+    assert (values, notes) == ([(run_id(2), 2.0), (run_id(1), 1.5), (run_id(1), 1.0)], [])
+
+
+def test_of_two_directories_of_a_run_the_own_one_comes_first(tmp_path: Path) -> None:
+    own = write_past_run(tmp_path, 1, 1.0, name="a")
+    write_past_run(tmp_path, 1, 9.0, name="z")
+    files.write_yaml(own / "run.yml", {**files.read_yaml(own / "run.yml"), **recorded_path_and_inode(own, own)})
+    assert [run.points[0].kpis[KPI].value for run in read(tmp_path)[0]] == [1.0, 9.0]
