@@ -94,8 +94,11 @@ def read_document_migrated(path: Path, name: str) -> dict[str, Any]:
     if "schema" not in document:
         return document
     version = parse_schema_version(path, name, str(document["schema"]))
-    for change in _migration_steps(path, name, version):
-        document = change(document)
+    try:
+        for change in _migration_steps(path, name, version):
+            document = change(document)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not as {name}/{version} was written") from error
     return {**document, "schema": f"{name}/{current_schema_version(name)}"}
 
 

@@ -113,3 +113,9 @@ def test_a_record_of_what_ran_by_a_newer_version_is_refused(top):
     files.write_json(top / "points/000/ran.json", {"schema": "ran/9"})
     with pytest.raises(DataError, match="ran.json: written by a newer version"):
         schema_migration.migrate_run_files(top)
+
+
+def test_a_document_that_no_version_wrote_is_one_error(tmp_path):
+    files.write_json(tmp_path / "verdict.json", {"schema": "verdict/1", "verdict": "pass"})
+    with pytest.raises(DataError, match=r"verdict\.json: not as verdict/1 was written"):
+        schema_migration.read_document_migrated(tmp_path / "verdict.json", "verdict")
