@@ -21,7 +21,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 
 #: Labels of the training-operator, of JobSets and of Kubernetes that name a pod's job.
 JOB_LABELS = (

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
-    AccessError,
     ApiError,
     InputError,
     suggest_similar_name,
@@ -27,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 )
 
 from . import discovery
+from .api_errors import api_error
 from .api_server_access import ApiServerAccess
 from .connection import (
     JSON,
@@ -40,6 +40,7 @@ from .connection import (
 )
 from .discovery import ServedKind
 from .kubeconfig import load_context_access
+from .label_selectors import is_selected
 
 MERGE_PATCH = "application/merge-patch+json"
 #: Lists that have keys are merged.
@@ -304,6 +305,7 @@ class Client:
     ) -> Iterator[dict[str, Any]]:
         """Yield a list page by page, each as the server sends it (``metadata.resourceVersion``, ``items``).
 
+        Objects that the label selector does not select are left out: a proxy or a server may ignore the selector.
         Raises ApiError 410 when the list grew too old between two pages.
         """
         query: dict[str, Any] = {"limit": limit, "labelSelector": label_selector, "fieldSelector": field_selector}
@@ -313,9 +315,8 @@ class Client:
             page = self.request("GET", path, query=query, accept=accept)
             if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
                 raise ApiError(f"GET {path}: the reply of {self.access.server} is no list")
-            page["items"] = [
-                require_named_object(what, item) for item in require_list_of_json_objects(what, page.get("items") or [])
-            ]
+            listed = require_list_of_json_objects(what, page.get("items") or [])
+            page["items"] = [item for item in listed if is_selected(label_selector, require_named_object(what, item))]
             yield page
             query["continue"] = page["metadata"].get("continue")
             if not query["continue"]:
@@ -363,38 +364,3 @@ def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:
     """Return ``path`` with the non-empty entries of the query."""
     params = {key: value for key, value in (query or {}).items() if value not in (None, "")}
     return f"{path}?{urlencode(params)}" if params else path
-
-
-def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
-    """Return reason and message of a reply with a Status object (or any other body)."""
-    try:
-        status = parse_json(reply.body)
-        return str(status.get("reason") or ""), str(status.get("message") or "")
-    except (ValueError, AttributeError):
-        return "", reply.body[:300].decode("utf-8", "replace").strip()
-
-
-def api_error(reply: ApiReply, what: str, access: ApiServerAccess) -> ApiError | AccessError:
-    """Return the error for a reply with a status of 300 and above."""
-    reason, message = reply_reason_and_message(reply)
-    if reply.status < 400:
-        message = f"{access.server} leads elsewhere: is a proxy in front of it, which asks for a login?"
-    if reply.status == 401:
-        return unauthorized_error(access)
-    text = f"{what}: {reply.status} {reason}: {message}".rstrip(": ")
-    resource, name = _reply_resource_and_name(reply)
-    return ApiError(text, reply.status, reason, resource=resource, name=name)
-
-
-def unauthorized_error(access: ApiServerAccess) -> AccessError:
-    """Return the error for a reply with status 401."""
-    return AccessError(f"{access.server} refuses our credentials (401) from {access.source}", permanent=True)
-
-
-def _reply_resource_and_name(reply: ApiReply) -> tuple[str, str]:
-    """Return resource and name of the object that a reply with a Status object is about."""
-    try:
-        details = parse_json(reply.body)["details"]
-        return str(details.get("kind") or ""), str(details.get("name") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "", ""

@@ -17,9 +17,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     parse_json,
 )
 
-from .client import Client, api_error, append_query_to_path
+from .api_errors import api_error
+from .client import Client, append_query_to_path
 from .connection import JSON, METADATA, LineStream, format_request_head, request_bytes
 from .discovery import ServedKind
+from .label_selectors import is_selected
 
 #: Requested lifetime of a watch in seconds, and seconds without data after which it counts as broken.
 #: Bookmarks arrive about once a minute.
@@ -220,7 +222,9 @@ class WatchCache:
 
     def _put(self, watched: _WatchedKind, item: dict[str, Any]) -> None:
         with self._changed:
-            watched.objects[_namespace_and_name(item)] = item
+            watched.objects.pop(_namespace_and_name(item), None)
+            if is_selected(watched.selector, item):
+                watched.objects[_namespace_and_name(item)] = item
             self._bump()
 
     def _bump(self) -> None:

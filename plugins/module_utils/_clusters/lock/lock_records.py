@@ -32,6 +32,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.label_selectors import is_selected
 
 SCHEMA = "lock/1"
 PATTERN = "lock-*.json"
@@ -203,7 +204,7 @@ class ServerStore:
         """See LockLeaseStore."""
         page = self._send("GET", self.path, query={"labelSelector": LABEL})
         with expect_documented_form(f"{self.client.access.server}: the list of Leases", page):
-            return [LockLease.of(item) for item in page.get("items") or []]
+            return [LockLease.of(item) for item in page.get("items") or [] if is_selected(LABEL, item)]
 
     def put(self, entry: LockLease) -> LockLease:
         """See LockLeaseStore."""

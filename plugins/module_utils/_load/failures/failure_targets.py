@@ -38,8 +38,7 @@ def list_running_load_pods(client: Client, failure: PlannedFailure, run: str, po
         selector = f"{selector},{failure.selector}"
     kind = client.kind("v1", "Pod")
     listed = client.list(kind, label_selector=selector, field_selector="status.phase=Running")[0]
-    ours = [pod for pod in listed if get_label(pod, run_labels.RUN) == run]  # a server may list more than was asked for
-    pods = [pod for pod in ours if not pod["metadata"].get("deletionTimestamp")]
+    pods = [pod for pod in listed if not pod["metadata"].get("deletionTimestamp")]
     if failure.kind == CONTAINER_OOM or failure.pod_fails:
         # A kubelet would restart the containers of other pods, and nothing simulates that.
         pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]

@@ -370,8 +370,7 @@ class DriverPod:
         selector = f"{run_labels.RUN}={spec.run},{run_labels.LOAD}={spec.point}"
         there = client.delete(JOB, spec.name, spec.effective_namespace, {"propagationPolicy": "Foreground"})
         for kind in GRANTS:
-            listed = client.list(kind, "", selector)[0]  # a server may list more than was asked for
-            for meta in [grant["metadata"] for grant in listed if get_label(grant, run_labels.RUN) == spec.run]:
+            for meta in [grant["metadata"] for grant in client.list(kind, "", selector)[0]]:
                 there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
         deadline = time.monotonic() + DELETION_TIMEOUT
         while client.get(JOB, spec.name, spec.effective_namespace) is not None:

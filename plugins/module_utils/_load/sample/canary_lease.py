@@ -21,12 +21,9 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.load_generator_health import percentile_summary
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import reply_reason_and_message
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
-    MERGE_PATCH,
-    Client,
-    reply_reason_and_message,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
     ApiServerConnection,

@@ -22,7 +22,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection
 
 from ..plan.workload_plan import ClientPart
@@ -126,5 +125,4 @@ def remove_common_start_leases(client: Client, run: str, point: str, namespace: 
     """Delete the Leases of the common start of a point. Safe to repeat."""
     selector = f"{run_labels.RUN}={run},{run_labels.POINT}={point},{run_labels.ROLE} in ({READY},{START},canary)"
     for lease in client.list(LEASE, namespace, selector)[0]:
-        if get_label(lease, run_labels.RUN) == run:
-            client.delete(LEASE, lease["metadata"]["name"], namespace)
+        client.delete(LEASE, lease["metadata"]["name"], namespace)

@@ -22,11 +22,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import (
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import (
     reply_reason_and_message,
     unauthorized_error,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA,
     ApiReply,

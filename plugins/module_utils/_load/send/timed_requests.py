@@ -20,7 +20,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, ApiReply, Broken
 
 from ..plan.random_draws import draw_number_for_workload

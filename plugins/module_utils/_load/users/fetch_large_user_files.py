@@ -33,7 +33,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 from ..plan.rendered_workload_templates import workload_name
 from ..remote import result_upload
@@ -204,8 +203,7 @@ def _end_pods(client: Client, uploads: UserUploads) -> None:
     selector = run_labels.workload_label_selector(uploads.run, uploads.point)
 
     def left() -> list[str]:
-        pods = client.list(POD, uploads.namespace, selector)[0]
-        return [pod["metadata"]["name"] for pod in pods if get_label(pod, run_labels.RUN) == uploads.run]
+        return [pod["metadata"]["name"] for pod in client.list(POD, uploads.namespace, selector)[0]]
 
     for name in left():
         client.delete(POD, name, uploads.namespace)

@@ -82,8 +82,7 @@ def remove_gpus_from_node_status(
     others: further labels to remove from these nodes.
     """
     kind, owner = client.kind("v1", "Node"), run_id or NO_RUN
-    listed = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={owner}")[0]
-    nodes = [node for node in listed if get_label(node, run_labels.FAKE_GPUS) == owner]  # a server may list all
+    nodes = client.list(kind, label_selector=f"{run_labels.FAKE_GPUS}={owner}")[0]
     for node in nodes if not check else ():
         name = node["metadata"]["name"]
         _patch_gpu_capacity(client, name, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import (
     cluster_properties,
@@ -38,7 +38,7 @@ def csv(package: str, version: str, namespace: str, phase: str = "Succeeded", **
 
 def pod(image: str, image_id: str) -> dict[str, Any]:
     return {
-        "metadata": {"name": "p"},
+        "metadata": {"name": "p", "labels": {run_labels.RUN: RUN}},
         "spec": {"containers": [{"name": "main", "image": image}]},
         "status": {"containerStatuses": [{"name": "main", "image": "docker.io/else", "imageID": image_id}]},
     }
@@ -155,7 +155,7 @@ def test_two_digests_of_one_tag_are_both_recorded() -> None:
 def test_the_gpus_that_pods_of_the_run_have_held_are_recorded_by_node(tmp_path: Path) -> None:
     def holds(node: str, *gpus: str) -> dict[str, Any]:
         containers = [{"name": "x", "image": "a:1", "resources": {"limits": {"nvidia.com/gpu": one}}} for one in gpus]
-        return {"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": containers}}
+        return {**pod("a:1", ""), "spec": {"nodeName": node, "containers": containers}, "status": {}}
 
     pods = [holds("a", "2"), holds("a", "1", "1"), holds("b"), holds("gone", "4"), pod("a:1", "")]
     found = gathered(tmp_path, server_of({"/api/v1/nodes": NODES, "/api/v1/pods": pods}))

@@ -90,12 +90,15 @@ def test_only_reading_is_repeated_when_the_connection_breaks(tmp_path: Path) -> 
 
 
 def test_a_list_is_read_page_by_page_and_begun_again_when_it_grew_too_old(tmp_path: Path) -> None:
+    labels = {"labels": {"a": "b"}}
+
     def answer(asked: Asked) -> Any:
         if len(server.asked) == 2:
             return 410, status_object(410, "Expired", "too old")
         if "continue=" in asked.path:
-            return 200, {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]}
-        return 200, {"metadata": {"resourceVersion": "9", "continue": "c/1"}, "items": [{"metadata": {"name": "a"}}]}
+            return 200, {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b", **labels}}]}
+        items = [{"metadata": {"name": "a", **labels}}]
+        return 200, {"metadata": {"resourceVersion": "9", "continue": "c/1"}, "items": items}
 
     with ScriptedServer(answer) as server, client_of(server, tmp_path) as client:
         items, version = client.list(CONFIG_MAP, "ns", "a=b", limit=1)

@@ -41,7 +41,7 @@ class Cluster:
             required = job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
             terms = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             on = {} if self.phase == "Pending" else {"nodeName": terms[0]["matchFields"][0]["values"][0]}
-            metadata = {"name": f"{name}-pod", "namespace": "gpus"}
+            metadata = {"name": f"{name}-pod", "namespace": "gpus", "labels": job["metadata"]["labels"]}
             found.append({"metadata": metadata, "spec": on, "status": {"phase": self.phase}})
         return found
 

@@ -49,7 +49,10 @@ def test_all_nodes_of_a_rack_fail_together_also_those_without_pods(cluster: Node
 def made_pod(name: str, generated: str = "", run: str = "run", **labels: str) -> dict[str, Any]:
     made = pod(name, "a")
     more = {name.replace("_", "-"): labels[name] for name in labels}
-    made["metadata"] |= {"generateName": generated, "labels": {run_labels.RUN: run, **more}}
+    made["metadata"] |= {
+        "generateName": generated,
+        "labels": {**made["metadata"]["labels"], run_labels.RUN: run, **more},
+    }
     return made
 
 
@@ -90,7 +93,7 @@ def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluste
     made = [pod(name, "a") for name in "pqrsth"] + [pod("far", "b")]
     for number, item in enumerate(made):
         index = {"p": "0", "q": "0", "r": "0", "s": "1"}.get(item["metadata"]["name"], "2")
-        item["metadata"]["labels"] = {run_labels.RUN: "run", run_labels.INDEX: index}
+        item["metadata"]["labels"] = {**item["metadata"]["labels"], run_labels.RUN: "run", run_labels.INDEX: index}
         item["status"]["podIP"] = f"10.0.0.{number}"
     made[4]["status"]["podIP"] = ""
     made[5]["spec"]["hostNetwork"] = True

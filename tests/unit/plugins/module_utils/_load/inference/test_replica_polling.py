@@ -27,7 +27,13 @@ from scripted_server import Asked, ScriptedServer
 
 
 def pod(name: str, node: str = "", running: bool = False, ready: bool = False, deleted: bool = False) -> dict[str, Any]:
-    meta = {"name": name, "uid": f"uid-{name}", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    labels = {"app": "s"}
+    meta = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "labels": labels,
+        **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}),
+    }
     state = {"running": {}} if running else {"waiting": {}}
     status = {
         "containerStatuses": [{"name": "server", "state": state}] if node else [],
@@ -37,7 +43,7 @@ def pod(name: str, node: str = "", running: bool = False, ready: bool = False, d
 
 
 def deployment(replicas: int) -> dict[str, Any]:
-    return {"metadata": {"name": "servers"}, "spec": {"replicas": replicas}}
+    return {"metadata": {"name": "servers", "labels": {"app": "s"}}, "spec": {"replicas": replicas}}
 
 
 def stages(records: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -39,6 +39,7 @@ KINDS = {
     "/apis/apps/v1": ["Deployment"],
     "/apis/autoscaling/v2": ["HorizontalPodAutoscaler"],
 }
+LABELS = {run_labels.RUN: "t1", run_labels.PART: "server"}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "s"}, "spec": {"replicas": 2}}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
 READY = {"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
@@ -93,7 +94,7 @@ def pod(name: str, ready: bool = False, **state: Any) -> dict[str, Any]:
     conditions = [{"type": "Ready", "status": str(ready)}]
     statuses = [{"name": "server", "ready": ready, "restartCount": 0, **state}] if state else []
     status = {"conditions": conditions, "containerStatuses": statuses}
-    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "labels": LABELS}
     return {"metadata": meta, "spec": {"nodeName": "n"}, "status": status}
 
 
@@ -210,7 +211,7 @@ def test_the_autoscalers_of_other_points_are_deleted_and_those_of_controllers_st
 ) -> None:
     cluster = Cluster()
     cluster.status, cluster.may_list_autoscalers = READY, may_list
-    ours = {"labels": {run_labels.RUN: "t1"}}
+    ours = {"labels": LABELS}
     owned = {"name": "of-a-controller", "ownerReferences": [{"kind": "InferenceService"}], **ours}
     cluster.autoscalers = [
         {"metadata": {"name": "s-001", **ours}},
@@ -322,7 +323,7 @@ class ClusterWithController(Cluster):
 
 def test_what_a_controller_creates_is_waited_for_and_a_stage(tmp_path: Path) -> None:
     cluster = ClusterWithController()
-    made = {"metadata": {"name": "s-predictor", "namespace": "ns"}, "status": {}}
+    made = {"metadata": {"name": "s-predictor", "namespace": "ns", "labels": LABELS}, "status": {}}
 
     def create() -> None:
         cluster.made = [made]
@@ -343,7 +344,9 @@ def test_a_failure_that_goes_away_is_that_of_the_point_before(tmp_path: Path) ->
 
     def be_ready() -> None:
         cluster.failure = ""
-        cluster.made = [{"metadata": {"name": "s-predictor", "namespace": "ns"}, "status": {"readyReplicas": 1}}]
+        cluster.made = [
+            {"metadata": {"name": "s-predictor", "namespace": "ns", "labels": LABELS}, "status": {"readyReplicas": 1}}
+        ]
 
     deploy(cluster, tmp_path, spec(**OF_CONTROLLER), [be_ready, lambda: cluster.give_address()])  # type: ignore[attr-defined]
 

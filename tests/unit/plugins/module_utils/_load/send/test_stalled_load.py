@@ -16,6 +16,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.earl
 )
 from scripted_server import Asked, ScriptedServer, status_object
 
+LABELS = {run_labels.RUN: "failing", run_labels.POINT: "001"}
 NODES = [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "nvidia.com/gpu": "8"}}}]
 
 
@@ -23,7 +24,7 @@ def pod(index: int, gpus: int, scheduled: str | None = "False", **spec: Any) -> 
     limits = {"limits": {"nvidia.com/gpu": str(gpus)}}
     said = [] if scheduled is None else [{"type": "PodScheduled", "status": scheduled}]
     return {
-        "metadata": {"name": f"p-{index}", "labels": {run_labels.INDEX: str(index)}},
+        "metadata": {"name": f"p-{index}", "labels": {**LABELS, run_labels.INDEX: str(index)}},
         "spec": {"containers": [{"resources": limits}], **spec},
         "status": {"phase": "Pending", "conditions": said},
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import load_context_access
@@ -170,7 +170,7 @@ def test_the_barrier_waits_for_those_that_may_still_be_ready(trial: Any) -> None
 
 def test_too_few_at_the_end_of_the_timeout_are_named_with_what_their_pods_say(trial: Any) -> None:
     one = trial(spec(timeout=0.0, required="3"))
-    labels = {"perfscale.seatrial/index": "1"}
+    labels = {run_labels.RUN: "test-run", run_labels.POINT: "001", run_labels.INDEX: "1"}
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
     one.pods = [{"metadata": {"name": "p", "labels": labels}, "status": {"containerStatuses": [waiting]}}]
     one.releases.begin_timeout()
