@@ -28,7 +28,7 @@ _LARGE = re.compile(rb"[0-9][eE]\+?[0-9]{3,}\s*[,}\]]")
 #: Most values of a JSON document, counted by its signs: [] has two bytes, and takes 64 of memory.
 MOST_JSON_VALUES = 10_000_000
 #: An escape that may be a half of a character outside of the first 65,536, without its other half.
-_SURROGATE, _SURROGATE_BYTES = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -52,10 +52,19 @@ def parse_json_allowing_surrogates(text: str | bytes) -> Any:
 
 
 def _with_whole_characters(decode: Callable[[Any], Any], text: str | bytes) -> Any:
-    halves = _SURROGATE.search(text) if isinstance(text, str) else _SURROGATE_BYTES.search(text)
-    if not halves:
+    if not isinstance(text, str):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")  # as json.loads does
+    if not _SURROGATE.search(text) and _is_encodable(text):
         return _without_recursion_error(decode, text)
     return _without_recursion_error(lambda text: replace_half_characters(decode(text)), text)
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether a text has no half characters, which no file can hold."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _without_recursion_error(decode: Callable[[Any], Any], text: str | bytes) -> Any:

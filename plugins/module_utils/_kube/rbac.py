@@ -10,6 +10,8 @@ because nothing can be granted in a namespace that does not exist. ``own: true``
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +115,9 @@ def _is_right_granted(client: Client, right: RbacPermission) -> bool:
 
 def rbac_object_name_for_user(subject: str) -> str:
     """Return the name of the roles and bindings of one user: those of two users must not replace each other."""
-    return f"seatrial-run:{subject.replace('/', '-').replace('%', '-')}" if subject else "seatrial-run"
+    name = re.sub("[/%]", "-", subject)  # neither may be in the name of a role
+    checksum = "" if name == subject else f":{hashlib.sha256(subject.encode()).hexdigest()[:8]}"
+    return f"seatrial-run:{name}{checksum}" if subject else "seatrial-run"
 
 
 def rbac_manifests(rights: Sequence[RbacPermission], name: str, subject: str = "") -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ _POLL_INTERVAL, _DELETION = 1.0, 120.0
 _PULLED = re.compile(
     r"Successfully pulled image (?:\"[^\"]{0,1000}\"|\S+) in (?P<duration>[\dhms.µu]+)"
     r"(?: \((?P<waited>[\dhms.µu]+) including waiting\))?"
-    r"(?:.*Image size: (?P<bytes>\d+) bytes)?"
+    r"(?:.*Image size: (?P<bytes>[0-9]{1,18}) bytes)?"
 )
 _PRESENT = re.compile(r"already present on machine")
 #: Why a container does not run although its image is there.

@@ -108,7 +108,7 @@ def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any
     labels = claim["metadata"].get("labels") or {}
     try:
         content = dict(parse_json(annotations.get(CONTENT, "{}")))
-    except ValueError:
+    except (ValueError, TypeError):
         return {}
     return {
         name: dict(record)

@@ -22,6 +22,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection
 
 from ..plan.workload_plan import ClientPart
@@ -79,8 +80,8 @@ class CommonStart:
 
     def missing(self) -> list[int]:
         """Return the clients that are not ready."""
-        ready = {int(lease["metadata"]["labels"].get(run_labels.CLIENT, -1)) for lease in self._leases(READY)}
-        return [number for number in range(self._part.clients) if number not in ready]
+        ready = {get_label(lease, run_labels.CLIENT) for lease in self._leases(READY)}
+        return [number for number in range(self._part.clients) if str(number) not in ready]
 
     def _late(self, timeout: float) -> str:
         missing = self.missing()

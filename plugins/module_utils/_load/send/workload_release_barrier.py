@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply, Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
@@ -233,18 +234,18 @@ class WorkloadReleaser(RequestThread):
     def _missing(self, there: int, late: bool) -> str:
         """Return which workloads are not ready and why, as their pods say."""
         settings = self._settings
-        states: dict[int, str] = {}
+        states: dict[str, str] = {}
         try:
             pods = self._client.list(
                 POD, self._namespace, run_labels.workload_label_selector(settings.run, settings.point)
             )[0]
-            states = {int(pod["metadata"]["labels"][run_labels.INDEX]): why_pod_waits_or_ended(pod) for pod in pods}
+            states = {get_label(pod, run_labels.INDEX): why_pod_waits_or_ended(pod) for pod in pods}
         except (AccessError, ApiError):
             pass  # the names matter more than the reasons
         lacking = [index for index in range(self.count) if index not in self.ready or index in self._ended]
         names = [
             f"{workload_name(settings.run, settings.point, index)} "
-            f"({states.get(index, self._ended.get(index, 'no pod'))})"
+            f"({states.get(str(index), self._ended.get(index, 'no pod'))})"
             for index in lacking[:_NAMED]
         ]
         when = f"after {self.spec.timeout:g} s " if late else ""

@@ -117,6 +117,19 @@ def test_a_document_of_many_small_values_does_not_fill_the_memory(
     assert untrusted_input.parse_json('"' + "x" * 2000 + '"') == "x" * 2000
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'["\xed\xa0\x80", 1]',
+        '["\ud800", 1]',
+        '["\ud800", 1]'.encode("utf-16", "surrogatepass"),
+        r'["\udfff", 1]'.encode("utf-16"),
+    ],
+)
+def test_half_characters_in_any_encoding_of_json_are_replaced(text: str | bytes) -> None:
+    assert untrusted_input.parse_json(text) == ["\ufffd", 1]
+
+
 @pytest.mark.parametrize("parse", [untrusted_input.parse_json, untrusted_input.parse_finite_json])
 def test_half_characters_of_json_are_replaced_and_whole_ones_stay(parse) -> None:
     value = parse(rb'{"a\ud800": ["\udfff b", "\ud83d\ude00", {"c": 1}]}')

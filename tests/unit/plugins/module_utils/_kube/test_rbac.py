@@ -92,4 +92,5 @@ def test_two_users_have_roles_of_their_own() -> None:
         rbac_object_name_for_user(subject) for subject in ("", "ada", "jo@example.com", "system:serviceaccount:a:b")
     ]
     assert len(set(names)) == len(names) and names[2] == "seatrial-run:jo@example.com"
-    assert rbac_object_name_for_user("a/b%c") == "seatrial-run:a-b-c"  # neither may be in the name of a role
+    alike = [rbac_object_name_for_user(subject) for subject in ("a/b%c", "a%b/c", "a-b-c")]
+    assert len(set(alike)) == 3 and not {"/", "%"} & set("".join(alike)), "neither may be in the name of a role"

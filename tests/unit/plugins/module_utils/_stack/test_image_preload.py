@@ -27,6 +27,10 @@ RUNNING = {"running": {"startedAt": "2026-11-22T10:00:07Z"}}
             (120.5, 130.5, 1234),
         ),
         ('Successfully pulled image "r/i:1" in 850ms', (0.85, 0.85, None)),
+        (
+            'Successfully pulled image "r/i:1" in 850ms (1s including waiting). Image size: ' + "9" * 400 + " bytes.",
+            (0.85, 1.0, None),
+        ),
         ('Successfully pulled image "in 3s" in 12.5s (12.5s including waiting)', (12.5, 12.5, None)),
         ("nothing of the kind", (7.0, 7.0, None)),
     ],

@@ -172,7 +172,10 @@ def test_too_few_at_the_end_of_the_timeout_are_named_with_what_their_pods_say(tr
     one = trial(spec(timeout=0.0, required="3"))
     labels = {run_labels.RUN: "test-run", run_labels.POINT: "001", run_labels.INDEX: "1"}
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
-    one.pods = [{"metadata": {"name": "p", "labels": labels}, "status": {"containerStatuses": [waiting]}}]
+    one.pods = [
+        {"metadata": {"name": "p", "labels": labels}, "status": {"containerStatuses": [waiting]}},
+        {"metadata": {"name": "of-others", "labels": {**labels, run_labels.INDEX: "x"}}, "status": {}},
+    ]
     one.releases.begin_timeout()
     one.releases.note([*ready(0, 2), (3, "failed")])
     assert one.releases.look() == (
