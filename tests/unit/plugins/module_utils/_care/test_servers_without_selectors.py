@@ -12,6 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ru
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import delete_by_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import CleanupTimeout, RunCleanup
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.failures import failure_targets
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.remote import load_pods_lifecycle
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send import common_client_start
@@ -79,23 +80,31 @@ def test_a_server_that_shows_an_object_now_and_then_does_not_hold_the_cleanup_fo
         server.cleanup(tmp_path, timeout=0.3)
 
 
-class ListingClient:
+#: Labels that every selector of the tests below selects.
+OURS = {run_labels.RUN: RUN, run_labels.LOAD: "001", run_labels.POINT: "001", run_labels.INDEX: "0"}
+OURS |= {run_labels.ROLE: "canary", run_labels.SIMULATED: "true", run_labels.POOL: "p"}
+OTHERS = {**OURS, run_labels.RUN: "t1128-others"}
+
+
+class ListingClient(Client):
     """A client of a server that lists everything, whatever the selector is."""
 
     def __init__(self, *labels: dict[str, str]) -> None:
+        super().__init__(SimpleNamespace(server="https://cluster.example.com"))  # type: ignore[arg-type]
         self.objects = [{"metadata": {"name": f"o{n}", "labels": each}} for n, each in enumerate(labels)]
         self.deleted: list[str] = []
 
-    def kind(self, _version: str, kind: str) -> str:
-        return kind
+    def kind(self, api_version: str, kind: str) -> ServedKind:
+        return ServedKind(api_version, kind, f"{kind.lower()}s", True)
 
-    def list(self, *_arguments: Any, **_options: Any) -> tuple[list[dict[str, Any]], str]:
-        return [item for item in self.objects if item["metadata"]["name"] not in self.deleted], "1"
+    def request(self, *_arguments: Any, **_options: Any) -> Any:
+        left = [item for item in self.objects if item["metadata"]["name"] not in self.deleted]
+        return {"metadata": {"resourceVersion": "1"}, "items": left}
 
-    def get(self, *_arguments: Any) -> None:
+    def get(self, *_arguments: Any, **_options: Any) -> None:
         return None
 
-    def delete(self, _kind: Any, name: str, *_options: Any) -> bool:
+    def delete(self, _kind: Any, name: str, *_options: Any, **_more: Any) -> bool:
         self.deleted.append(name)
         return True
 
@@ -121,20 +130,19 @@ def test_what_a_load_leaves_is_deleted_and_nothing_else_that_is_listed(
     monkeypatch: pytest.MonkeyPatch, delete: Any
 ) -> None:
     monkeypatch.setattr(fetch_large_user_files.waiting, "wait_until_gone", lambda *_all: None)
-    client = ListingClient({run_labels.RUN: RUN}, {}, {run_labels.RUN: "t1128-others"})
+    client = ListingClient(OURS, {}, OTHERS)
     delete(client)
     assert set(client.deleted) - {"load"} == {"o0"}
 
 
 def test_no_nodes_of_others_count_as_simulated_ones() -> None:
-    ours = {run_labels.SIMULATED: "true", run_labels.RUN: RUN}
-    client = ListingClient(ours, {}, {run_labels.SIMULATED: "true", run_labels.RUN: "t1128-others"})
+    client = ListingClient(OURS, {}, OTHERS)
     assert [node["metadata"]["name"] for node in fake_nodes.list_fake_nodes_of_run(client, RUN)] == ["o0"]
     assert [node["metadata"]["name"] for node in fake_nodes.list_nodes_of_pool(client, "p")] == ["o0", "o2"]
 
 
 def test_a_failure_hits_no_pod_of_others() -> None:
-    client = ListingClient({run_labels.RUN: RUN}, {})
+    client = ListingClient(OURS, OTHERS)
     for item in client.objects:
         item["metadata"] |= {"namespace": "ns", "uid": "u"}
         item["spec"] = {}
