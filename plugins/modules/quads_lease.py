@@ -53,7 +53,7 @@ options:
     description: Number of an assignment to release instead. It must have the tag of a lease, see O(force).
     type: int
   force:
-    description: Release O(assignment_id) even if it was not created by this module.
+    description: Release O(assignment_id) even if it was not created by this module, or belongs to another owner.
     type: bool
     default: false
   older_than:

@@ -144,7 +144,7 @@ def _is_assignment_still_held(client: QuadsClient, assignment: CloudAssignment) 
 
 
 def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool, report: Report) -> list[int]:
-    """Terminate one assignment by its number. Raises OwnershipError for one without our tag, unless forced."""
+    """Terminate one assignment by its number. Raises OwnershipError unless it has our tag and owner, or is forced."""
     assignment = client.assignment(number)
     if assignment is None or not assignment.active:
         return []
@@ -152,6 +152,11 @@ def release_assignment(client: QuadsClient, number: int, force: bool, dry: bool,
         raise OwnershipError(
             f"assignment {number} ({assignment.cloud}, '{assignment.description}', owner {assignment.owner}) has no "
             "lease= tag: it is not a lease of this collection and is kept. force=true terminates it anyway"
+        )
+    if not force and assignment.owner.casefold() != client.account.owner.casefold():
+        raise OwnershipError(
+            f"assignment {number} ({assignment.cloud}, '{assignment.description}') belongs to {assignment.owner}, not "
+            f"to {client.account.owner}, and is kept. force=true terminates it anyway"
         )
     if not dry:
         report(f"terminate assignment {number} ({assignment.cloud})")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
     InputError,
     OwnershipError,
     suggest_similar_name,
@@ -159,7 +160,14 @@ def recorded_additions(resource: Mapping[str, Any], run_id: str) -> dict[str, st
     text = (field_at_path(dict(resource), "metadata.annotations") or {}).get(
         added_components_annotation(run_id)
     ) or "{}"
-    return dict(parse_json(text))
+    try:
+        additions = parse_json(text)
+    except ValueError:
+        additions = None
+    if not isinstance(additions, dict):
+        name = added_components_annotation(run_id)
+        raise DataError(f"annotation {name} of {format_object_title(resource)} is damaged")
+    return additions
 
 
 def patch_adding_components(

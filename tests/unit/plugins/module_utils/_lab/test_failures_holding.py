@@ -308,3 +308,5 @@ def test_the_reaper_takes_old_leases_of_ours_and_nothing_else(new_lab):
     with pytest.raises(OwnershipError, match="has no lease= tag"):
         release_assignment(lab.client(), 3, False, False, lab.told.append)
     assert release_assignment(lab.client(), 3, True, False, lab.told.append) == [3]
+    with pytest.raises(OwnershipError, match="belongs to ann, not to"):
+        release_assignment(lab.client(), 4, False, False, lab.told.append)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    OwnershipError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.rhoai import component_states
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,3 +156,11 @@ def test_a_component_or_state_that_a_version_does_not_have_is_refused_with_the_n
 def test_one_component_cannot_have_two_states() -> None:
     with pytest.raises(InputError, match="ray is Managed in another entry"):
         component_states.parse_components(["ray", "ray=Removed"], KNOWN)
+
+
+@pytest.mark.parametrize("text", ["{", "1", "[]", "null"])
+def test_a_damaged_note_of_added_components_is_said(text: str) -> None:
+    name = component_states.added_components_annotation("run-0001")
+    resource = {"kind": "DataScienceCluster", "metadata": {"name": "default-dsc", "annotations": {name: text}}}
+    with pytest.raises(DataError, match="of DataScienceCluster default-dsc is damaged"):
+        component_states.recorded_additions(resource, "run-0001")
