@@ -111,7 +111,6 @@ class RunCleanup:
             deletion_order.metadata_for_deletion(kind, item)
             for kind, items in zip(kinds, lists, strict=True)
             for item in items
-            if deletion_order.has_run_label(item, self.run_id)
         ]
 
     def _list(self, kind: ServedKind, namespace: str, selector: str) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 
@@ -92,11 +91,6 @@ def run_label_selector(run_id: str, extra: str = "") -> str:
     if not _RUN_ID.match(run_id or ""):
         raise InputError(f"run_id '{run_id}' is not a run id (6 to 20 of a-z, 0-9 and -): nothing was deleted")
     return f"{run_labels.RUN}={run_id},{extra}" if extra else f"{run_labels.RUN}={run_id}"
-
-
-def has_run_label(item: dict[str, Any], run_id: str) -> bool:
-    """Return whether a listed object has the run's label: a server may list all objects, whatever the selector is."""
-    return get_label(item, run_labels.RUN) == run_id
 
 
 def user_created_kinds(kinds: Iterable[ServedKind]) -> list[ServedKind]:

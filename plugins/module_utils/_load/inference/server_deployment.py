@@ -31,7 +31,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     conditions_by_type,
     field_at_path,
     format_object_title,
-    get_label,
     is_condition_true,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
@@ -192,8 +191,7 @@ class ServerDeployment:
             raise
         for autoscaler in found:
             name = autoscaler["metadata"]["name"]
-            ours = get_label(autoscaler, run_labels.RUN) == self._spec.run
-            if ours and name not in kept and not autoscaler["metadata"].get("ownerReferences"):
+            if name not in kept and not autoscaler["metadata"].get("ownerReferences"):
                 self._client.delete(kind, name, self._spec.namespace)
 
     def _look(self, manifests: list[dict[str, Any]]) -> tuple[bool | None, str]:

@@ -70,8 +70,10 @@ def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Itera
     for top in run_directories_newest_first(folder):
         with leave_out_damaged_run(notes, top / RECORD):
             record = read_record_of_past_run(top)
+            if record.get("project") != project:
+                continue
             origin = evidence_of_origin(record, top)
-            if record.get("project") == project and (origin[0] or not record.get("replot")):
+            if origin[0] or not record.get("replot"):
                 started = formats.normalize_time_to_utc_text(record.get("started"))
                 runs.append((started, origin, str(top), record))
     for _started, _origin, top_name, record in sorted(runs, key=lambda run: run[:3], reverse=True):

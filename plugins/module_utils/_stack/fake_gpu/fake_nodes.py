@@ -23,7 +23,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
     WatchConnection,
     events_of_watch_connection,
@@ -45,8 +44,7 @@ WORKERS = 24
 
 def list_nodes_of_pool(client: Client, name: str) -> list[dict[str, Any]]:
     """Return the nodes of one pool that carry our labels."""
-    nodes = client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
-    return [node for node in nodes if get_label(node, run_labels.SIMULATED) == "true"]
+    return client.list(client.kind("v1", "Node"), label_selector=_pool_label_selector(name))[0]
 
 
 def list_fake_nodes_of_run(client: Client, run_id: str) -> list[dict[str, Any]]:
@@ -56,8 +54,7 @@ def list_fake_nodes_of_run(client: Client, run_id: str) -> list[dict[str, Any]]:
         if run_id
         else f"{run_labels.SIMULATED}=true,!{run_labels.RUN}"
     )
-    nodes = client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
-    return [node for node in nodes if get_label(node, run_labels.RUN) == run_id]
+    return client.list(client.kind("v1", "Node"), label_selector=wanted, metadata_only=True)[0]
 
 
 def _pool_label_selector(name: str) -> str:

@@ -9,7 +9,7 @@ through others, is therefore the run's too, as long as the owner's operator is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,7 +173,6 @@ class OwnedSearch:
                 item
                 for item in self.client.list(kind, each.get("namespace") or "", selector)[0]
                 if (not names or item["metadata"]["name"] in names)
-                and all(_has_label(item, name, value) for name, value in labels)  # a server may list all
                 and (is_created_by_run(item, self.spec.run_id) or self._since(item, part))
             ]
         return found
@@ -263,12 +262,6 @@ class RunOwners:
         """Return an owner, None if it is gone."""
         owner = self.client.get(kind, reference["name"], namespace if kind.namespaced else "")
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
-
-
-def _has_label(resource: Mapping[str, Any], name: str, value: str) -> bool:
-    """Return whether an object has a label, with any value if none is given."""
-    labels = resource["metadata"].get("labels")
-    return isinstance(labels, dict) and name in labels and value in ("", labels[name])
 
 
 def is_owned_by_another_object(resource: dict[str, Any]) -> bool:
