@@ -103,10 +103,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files, untrusted_archives
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
     StepDirectory,
-    format_utc_timestamp,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
@@ -142,14 +140,7 @@ def main() -> None:
             if kept is None:
                 fetch_run.replace_settings_of_points(run, params["settings"])
             if run.record and kept is None:
-                local = Path(source).expanduser()
-                note = {
-                    "source": str(local.resolve()) if local.exists() else source,
-                    "at": format_utc_timestamp(),
-                    "migrated": fetched.migrated,
-                    **recorded_path_and_inode(fetched.path, fetched.path),
-                }
-                files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": note})
+                files.write_yaml(fetched.path / "run.yml", {**run.record, "replot": fetched.replot_entry()})
             role = str(run.record.get("role") or run.record.get("project") or "")
             row = {"path": str(fetched.path), "run": run.id, "role": role, "source": source}
             rows.append({**row, "migrated": fetched.migrated, "damaged": run.missing})

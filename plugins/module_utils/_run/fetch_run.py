@@ -18,7 +18,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_archives import (
     ARCHIVES,
     MOST_BYTES,
@@ -69,6 +71,16 @@ class FetchedRun:
     path: Path
     source: str
     migrated: list[str]
+
+    def replot_entry(self) -> dict[str, Any]:
+        """Return the entry ``replot`` of run.yml: from where the run was fetched, when, and to which directory."""
+        local = Path(self.source).expanduser()
+        return {
+            "source": str(local.resolve()) if local.exists() else self.source,
+            "at": format_utc_timestamp(),
+            "migrated": self.migrated,
+            **recorded_path_and_inode(self.path, self.path),
+        }
 
 
 def fetch_run_directory(

@@ -219,3 +219,15 @@ def test_settings_of_a_copy_are_replaced_with_their_source(run, tmp_path):
     assert read.points[0].all_settings == {**(copied.points[0].all_settings or {}), "results_answer": "makespan"}
     assert read.provenance["results_answer"][-1] == {"source": "replot", "value": "makespan"}
     assert read.missing == copied.missing
+
+
+def test_a_replot_records_its_source_as_an_absolute_path_and_its_own_place(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(run.parent)
+    entry = fetch_run.fetch_run_directory(run.name, tmp_path).replot_entry()
+    assert entry["source"] == str(run.resolve())
+    assert (entry["directory"], entry["inode"]) == (
+        str(tmp_path / f"{NAME}-replot"),
+        (tmp_path / f"{NAME}-replot").stat().st_ino,
+    )
+    address = "https://host.example/run.tar"
+    assert fetch_run.FetchedRun(tmp_path, address, []).replot_entry()["source"] == address
