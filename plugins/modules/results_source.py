@@ -103,9 +103,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files, untrusted_archives
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import (
-    StepDirectory,
-)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
