@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import cluster_properties
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import rbac, why_pod_waits_or_cannot_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
@@ -372,14 +373,14 @@ def _check_other_gpu_users(client: Client, spec: ExaminationSpec, findings: Chec
     )
     if pods is None:
         return
-    having = [
-        pod for pod in pods if run_labels.RUN not in (pod["metadata"].get("labels") or {}) and _count_pod_gpus(pod)
-    ]
-    places = sorted({pod["metadata"]["namespace"] for pod in having})
+    with expect_documented_form("list of pods", pods):
+        having = [
+            pod for pod in pods if run_labels.RUN not in (pod["metadata"].get("labels") or {}) and _count_pod_gpus(pod)
+        ]
+        gpus = sum(map(_count_pod_gpus, having))
+        places = sorted({pod["metadata"]["namespace"] for pod in having})
     if having:
-        detail = (
-            f"{len(having)} pods of others have {sum(map(_count_pod_gpus, having)):g} GPUs, in {', '.join(places[:5])}"
-        )
+        detail = f"{len(having)} pods of others have {gpus:g} GPUs, in {', '.join(places[:5])}"
         findings.add(NOTE, "other users", detail)
     else:
         findings.add(OK, "other users", "no pod of others has a GPU")

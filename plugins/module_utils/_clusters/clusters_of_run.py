@@ -121,6 +121,9 @@ def read_cluster_records(run_dir: str | Path) -> dict[str, dict[str, Any]]:
     clusters = state_file.read_state_file(path, "clusters")["clusters"] if path.exists() else {}
     if not isinstance(clusters, dict) or not all(isinstance(record, dict) for record in clusters.values()):
         raise DataError(f"{path} is damaged: its clusters are no records")
+    for host, record in clusters.items():
+        if not {"provider", "state"} <= record.keys():
+            raise DataError(f"{path} is damaged: the record of {host} has no provider or no state")
     return clusters
 
 

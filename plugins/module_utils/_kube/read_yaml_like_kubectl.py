@@ -16,7 +16,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import check_alias_expansion
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    check_alias_expansion,
+    check_number_of_yaml_values,
+)
 
 _TRUTHS = {
     word: truth
@@ -38,6 +41,7 @@ def load_yaml_documents(text: str) -> list[Any]:
     import yaml
 
     try:
+        check_number_of_yaml_values(text)
         return [document for document in yaml.load_all(text, Loader=_loader_class("*" in text)) if document is not None]
     except (RecursionError, ValueError) as error:
         raise yaml.YAMLError("it has too many levels" if isinstance(error, RecursionError) else str(error)) from error

@@ -159,9 +159,8 @@ def directory_if_timelines_complete(source: str) -> FetchedRun | None:
     path = Path(source).expanduser()
     points = [point for point in (path / "points").glob("[0-9]*") if point.is_dir()] if path.is_dir() else []
     there = points and all((point / "timeline.jsonl").is_file() for point in points)
-    read = ("*", "points/*", "points/*/*", "report/*")
-    for file in [file for pattern in read for file in path.glob(pattern)] if there else []:
-        refuse_symbolic_link(file)
+    if there:
+        refuse_symbolic_links_in_run(path)
     return FetchedRun(path.resolve(), source, []) if there else None
 
 
@@ -275,6 +274,13 @@ def _result_input_files(source: Path) -> list[Path]:
     for file in files_of_run:
         refuse_symbolic_link(file)
     return [file for file in files_of_run if file.is_file()]
+
+
+def refuse_symbolic_links_in_run(run_dir: Path) -> None:
+    """Raise InputError for a symbolic link among the files of a run directory that are read."""
+    for pattern in ("*", "points/*", "points/*/*", "report/*"):
+        for file in run_dir.glob(pattern):
+            refuse_symbolic_link(file)
 
 
 def refuse_symbolic_link(path: Path) -> None:

@@ -24,9 +24,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     InputError,
     SeatrialError,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_setting_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list, format_setting_value
 
 from . import timeline_table
+from .drop_wrong_types import drop_wrong_types
 from .point_reader import read_json_lines
 from .timeline_table import TimelineTable
 
@@ -118,7 +119,10 @@ class Point:
 
 @dataclass
 class Run:
-    """The readable files of a run. ``missing``: sentences on files that are missing or unreadable."""
+    """The readable files of a run.
+
+    missing: sentences on files that are missing or unreadable. damaged: those of them on values of a wrong type.
+    """
 
     top: Path
     record: dict[str, Any] = field(default_factory=dict)  # run.yml
@@ -130,6 +134,7 @@ class Run:
     schedule: list[dict[str, Any]] = field(default_factory=list)  # lines of schedule.jsonl
     bisection: dict[str, Any] = field(default_factory=dict)  # bisection.json
     missing: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
     @property
     def repeats(self) -> bool:
@@ -179,36 +184,29 @@ def read_run_directory(top: Path) -> Run:
     if not top.is_dir():
         raise InputError(f"run directory {top} does not exist")
     run = Run(top)
-    run.record = _read_document_or_note_missing(run, top / "run.yml")
-    clusters = _read_document_or_note_missing(run, top / "cluster.yml", needed=False).get("clusters")
+    run.record = _read_document_or_note_missing(run, top / "run.yml", "run/1")
+    clusters = _read_document_or_note_missing(run, top / "cluster.yml", "cluster/2", needed=False).get("clusters")
     run.clusters = clusters if clusters else run.record.get("clusters") or {}
-    sources = _read_document_or_note_missing(run, top / "provenance.yml").get("settings")
-    run.provenance = _changes_by_setting(sources) if isinstance(sources, dict) else {}
+    sources = _read_document_or_note_missing(run, top / "provenance.yml", "provenance/1").get("settings")
+    run.provenance = {name: changes for name, changes in (sources or {}).items() if changes}
     run.settings = _read_document_or_note_missing(run, top / "settings.yml", needed=False)
     run.schedule = list(read_json_lines(top / "schedule.jsonl", []))
     run.bisection = _read_document_or_note_missing(run, top / "bisection.json", needed=False)
     run.failures = files.read_text_begin(top / "FAILURES").strip()
     for folder in (top / "points").glob("[0-9]*") if (top / "points").is_dir() else []:
-        point = Point(folder.name, folder, _read_document_or_note_missing(run, folder / "point.yml"))
+        point = Point(folder.name, folder, _read_document_or_note_missing(run, folder / "point.yml", "point/2"))
         point.all_settings = _read_document_or_note_missing(run, folder / "settings.yml", needed=False) or None
-        point.ran = _read_document_or_note_missing(run, folder / "ran.json", needed=False)
+        point.ran = _read_document_or_note_missing(run, folder / "ran.json", "ran/1", needed=False)
         if (folder / "kpis.json").is_file():
-            document = _read_document_or_note_missing(run, folder / "kpis.json")
+            document = _read_document_or_note_missing(run, folder / "kpis.json", "kpis/2")
             point.kpis = document.get("kpis")
             point.labels = None if document.get("schema") == "kpis/1" else document.get("labels")
-        point.attribution = _read_document_or_note_missing(run, folder / "attribution.json", needed=False)
+        point.attribution = _read_document_or_note_missing(
+            run, folder / "attribution.json", "attribution/1", needed=False
+        )
         run.points.append(point)
     run.points.sort(key=lambda point: (*attempt_order(point.of, point.attempt), point.number))
     return run
-
-
-def _changes_by_setting(sources: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the changes of each setting; none of one whose entry is not a list of changes."""
-    return {
-        name: changes
-        for name, changes in sources.items()
-        if isinstance(changes, list) and all(isinstance(change, dict) for change in changes)
-    }
 
 
 def keyword_of_last_session(schedule: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
@@ -217,7 +215,8 @@ def keyword_of_last_session(schedule: Iterable[Mapping[str, Any]], name: str) ->
     return (words[-1] if words else None) or {}
 
 
-def _read_document_or_note_missing(run: Run, path: Path, needed: bool = True) -> dict[str, Any]:
+def _read_document_or_note_missing(run: Run, path: Path, schema: str = "", needed: bool = True) -> dict[str, Any]:
+    """Return a document without values of wrong types; missing ones and those are noted in the run."""
     where = path.relative_to(run.top)
     if not path.is_file():
         if needed:
@@ -231,7 +230,13 @@ def _read_document_or_note_missing(run: Run, path: Path, needed: bool = True) ->
     if not isinstance(document, dict):
         run.missing.append(f"{where} is empty or not a mapping")
         return {}
-    return document
+    if not schema:
+        return document
+    kept, dropped = drop_wrong_types(document, schema)
+    if dropped:
+        run.damaged.append(f"{where} has values of a wrong type, which are left out: {format_list(dropped, 3)}")
+        run.missing.append(run.damaged[-1])
+    return kept
 
 
 def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:

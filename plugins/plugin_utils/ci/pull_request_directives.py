@@ -25,6 +25,8 @@ from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings.conver
 
 #: Limits of the value of one /var: characters, levels of nesting.
 LONGEST, DEEPEST = 4096, 16
+#: Most names, of projects and presets, on all /test lines: each is looked up with what it extends.
+MOST_ARGUMENTS = 100
 _LINE = re.compile(r"/(?P<word>test|var|skip|only|project|cluster|help)(?:[ \t]+(?P<rest>.*))?")
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -87,6 +89,8 @@ def parse_directives(texts: Sequence[TextWithDirectives], test: str = "") -> Dir
             if word == "test" and text.comment and _is_line_for_test(rest, test):
                 names = rest.split()
                 directives.arguments += names[1:] if test else names
+                if len(directives.arguments) > MOST_ARGUMENTS:
+                    raise InputError(f"{where}: {MOST_ARGUMENTS} names are the most of all /test lines")
                 directives.origins.setdefault("test", where)
             elif word == "help":
                 directives.help = directives.help or text.comment

@@ -85,7 +85,10 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
     plain = _PLAIN.get(setting.type)
     # Nearly all values of a run: Ansible's validator would take a second for the points of a matrix.
     if plain is None or "choices" in spec or not isinstance(value, plain):
-        result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
+        try:
+            result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
+        except OverflowError as error:  # of the text "inf" for a whole number
+            raise SettingsError(_not_a(setting, value, source), at, source) from error
         valid, errors = result.validated_parameters.get(setting.name), result.error_messages
     if not errors:
         if setting.type in ("int", "float") and (wanted := _wanted_range(setting, valid)):

@@ -34,7 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._http.opensearc
     OpenSearchClient,
     OpenSearchServer,
 )
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader, schema_migration
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader, schema_migration
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run.point_reader import read_json_lines
 
 from ..kpi.point_labels import flatten_labels, recorded_labels
@@ -100,7 +100,11 @@ def run_directories_newest_first(folder: Path, depth: int = DEEPEST) -> Iterator
 
 
 def read_record_of_past_run(top: Path) -> dict[str, Any]:
-    """Return run.yml of a run directory. Raises DataError if it is damaged or of a newer version."""
+    """Return run.yml of a run directory.
+
+    Raises DataError if it is damaged or of a newer version, and InputError for a symbolic link among the files.
+    """
+    fetch_run.refuse_symbolic_links_in_run(top)
     record = _read_mapping_file(top / RECORD)
     schema_migration.parse_schema_version(top / RECORD, "run", str(record.get("schema")))
     return record
@@ -182,6 +186,8 @@ def _folder_point(top: Path, folder: Path, started: str) -> PastPoint | None:
 
 def _old_labels(top: Path, number: str) -> dict[str, Any]:
     run = run_reader.read_run_directory(top)
+    if run.damaged:
+        raise DataError(f"{top}: {run.damaged[0]}")
     return next(recorded_labels(run, point) for point in run.points if point.number == number)
 
 

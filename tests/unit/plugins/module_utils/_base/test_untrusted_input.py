@@ -135,3 +135,15 @@ def test_half_characters_of_json_are_replaced_and_whole_ones_stay(parse) -> None
     value = parse(rb'{"a\ud800": ["\udfff b", "\ud83d\ude00", {"c": 1}]}')
     assert value == {"a\ufffd": ["\ufffd b", "\U0001f600", {"c": 1}]}
     repr(value).encode()
+
+
+@pytest.mark.parametrize("text", ["[" + "a," * 1_000_001 + "]", "- a\n" * 1_000_001, "a: {" + "{}, " * 1_000_001])
+def test_a_document_with_too_many_values_is_refused_before_it_is_parsed(text: str) -> None:
+    with pytest.raises(DataError, match="x: not readable as YAML: it has more than 1,000,000 values"):
+        untrusted_input.parse_yaml(text, "x")
+
+
+def test_a_document_with_a_giant_text_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(DataError, match="x: not readable as YAML: it has 16,777,217 characters, and 16,777,216 are"):
+        untrusted_input.parse_yaml("a" * (untrusted_input.MOST_YAML + 1), "x")
+    assert untrusted_input.parse_yaml(text := "a" * 1_100_000, "x") == text

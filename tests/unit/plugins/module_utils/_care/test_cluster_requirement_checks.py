@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import cluster_requirement_checks
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care.cluster_requirement_checks import (
     ExaminationSpec,
@@ -209,3 +210,12 @@ def test_a_quota_of_another_form_limits_nothing(status: Any) -> None:
     found = cluster_requirement_checks.CheckResults()
     cluster_requirement_checks._check_quotas(client, "ns", [], found)
     assert found.checks == []
+
+
+@pytest.mark.parametrize("spec", [{}, None, {"containers": [{"resources": {"limits": [1]}}]}, {"containers": "none"}])
+def test_a_pod_of_another_form_is_an_error_of_the_server(spec: Any) -> None:
+    pods = [{"metadata": {"name": "p", "namespace": "n"}, "spec": spec}]
+    client = SimpleNamespace(kind=lambda *_names: "Pod", list=lambda *_arguments, **_selectors: (pods, "1"))
+    found = cluster_requirement_checks.CheckResults()
+    with pytest.raises(AccessError, match="list of pods: the answer has an unexpected form"):
+        cluster_requirement_checks._check_other_gpu_users(client, SimpleNamespace(heavy=[], exclusive=False), found)

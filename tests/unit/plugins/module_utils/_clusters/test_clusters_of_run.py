@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    DataError,
+    InputError,
+    OwnershipError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters import clusters_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.provider_interface import ClusterTarget
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.providers import PROVIDERS
@@ -204,3 +209,11 @@ def test_a_cluster_of_another_machine_is_taken_over_to_be_given_back(tmp_path: P
     )
     assert changed and list(records) == ["sutest"] and records["sutest"]["state"] == "acquiring"
     assert records["sutest"]["owned"] and records["sutest"]["provider_data"]["metadata"] == {"infraID": "perf-abcde"}
+
+
+@pytest.mark.parametrize("record", [{}, {"provider": "kubeconfig"}, {"state": "acquired"}])
+def test_a_record_that_does_not_say_what_is_held_is_damaged(tmp_path: Path, record: dict[str, str]) -> None:
+    document = {"schema": "cluster/2", "clusters": {"sutest": record}}
+    (tmp_path / clusters_of_run.FILE).write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"cluster.yml is damaged: the record of sutest has no provider or no state"):
+        clusters_of_run.read_cluster_records(tmp_path)

@@ -83,3 +83,8 @@ def test_what_can_not_be_read_is_told_with_its_line(text: str, words: str) -> No
 @pytest.mark.parametrize(("items", "count"), [("", 0), (" []", 0), (" [{kind: Job}, {kind: JobList, items: }]", 1)])
 def test_a_list_stands_for_its_items(items: str, count: int) -> None:
     assert read_yaml_like_kubectl.load_kubernetes_objects(f"kind: List\nitems:{items}\n") == [{"kind": "Job"}] * count
+
+
+def test_a_manifest_with_too_many_values_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(yaml.YAMLError, match="it has more than 1,000,000 values"):
+        read_yaml_like_kubectl.load_kubernetes_objects("- a\n" * 1_000_001)

@@ -38,3 +38,15 @@ def test_sources_of_settings_in_another_form_are_left_out(tmp_path: Path) -> Non
     assert read_run_directory(tmp_path).provenance == {"a": [{"value": 1}]}
     (tmp_path / "provenance.yml").write_text('{"settings": [1]}', encoding="utf-8")
     assert read_run_directory(tmp_path).provenance == {}
+
+
+def test_values_of_a_wrong_type_are_left_out_and_said(tmp_path: Path) -> None:
+    (tmp_path / "run.yml").write_text("project: serving\npresets: true\nphases: {test: 3}\n", encoding="utf-8")
+    (tmp_path / "cluster.yml").write_text("clusters: {sutest: 0}\n", encoding="utf-8")
+    run = read_run_directory(tmp_path)
+    assert (run.record, run.clusters, run.simulated) == ({"project": "serving", "phases": {}}, {}, False)
+    assert run.damaged == [
+        "run.yml has values of a wrong type, which are left out: presets, phases/test",
+        "cluster.yml has values of a wrong type, which are left out: clusters/sutest",
+    ]
+    assert set(run.damaged) <= set(run.missing)

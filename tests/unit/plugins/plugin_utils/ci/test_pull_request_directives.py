@@ -12,6 +12,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.ci.pull_request_directives import (
     DEEPEST,
     LONGEST,
+    MOST_ARGUMENTS,
     Directives,
     TextWithDirectives,
     is_comment_for_test,
@@ -214,3 +215,10 @@ def test_other_lines_change_nothing(lines: list[str]) -> None:
     one.origins.clear()
     other.origins.clear()
     assert one == other
+
+
+def test_more_names_than_anyone_needs_are_refused() -> None:
+    most = " ".join(["a"] * MOST_ARGUMENTS)
+    assert len(asked(comment=f"/test light {most}").arguments) == MOST_ARGUMENTS
+    with pytest.raises(InputError, match="/test in line 2 of the comment: 100 names are the most of all /test lines"):
+        asked(comment=f"/test light {most}\n/test light b")

@@ -43,6 +43,8 @@ MODELS = setting(
             {"ttft": "0,2"},
             '-e: mine.ttft is a number of seconds, and "0,2" is not',
         ),
+        (setting(type="int"), "inf", '-e: mine is a whole number, and "inf" is not'),
+        (setting(type="list", elements="int"), ["-inf"], '-e: mine is a list, and ["-inf"] is not'),
         (MODELS, [{}], "-e: mine: missing required arguments: name found in mine"),
         (setting(type="list", elements="int"), [1, "two"], '-e: mine[1] is a whole number, and "two" is not'),
     ],

@@ -323,7 +323,8 @@ def test_files_of_secrets_and_clusters_stay_here(run_dir: Path) -> None:
 
 def test_a_replotted_run_takes_no_file_along(run_dir: Path) -> None:
     record = files.read_yaml(run_dir / "run.yml")
-    files.write_yaml(run_dir / "run.yml", {**record, "replot": True})
+    replot = {"source": "elsewhere", "at": "2026-11-28T10:00:00Z", "migrated": []}
+    files.write_yaml(run_dir / "run.yml", {**record, "replot": replot})
     assert not any("bundle_files" in name for name in members(pack(run_dir)))
 
 

@@ -193,3 +193,17 @@ def test_of_two_directories_of_a_run_the_own_one_comes_first(tmp_path: Path) -> 
     write_past_run(tmp_path, 1, 9.0, name="z")
     files.write_yaml(own / "run.yml", {**files.read_yaml(own / "run.yml"), **recorded_path_and_inode(own, own)})
     assert [run.points[0].kpis[KPI].value for run in read(tmp_path)[0]] == [1.0, 9.0]
+
+
+@pytest.mark.parametrize("name", ["run.yml", "verdict.json", "points", "points/001", "points/001/kpis.json"])
+def test_a_run_with_a_symbolic_link_is_left_out(tmp_path: Path, name: str) -> None:
+    write_past_run(tmp_path / "history", 1)
+    top = write_past_run(tmp_path / "history", 2)
+    (top / name).rename(tmp_path / "elsewhere")
+    (top / name).symlink_to(tmp_path / "elsewhere")
+    found, notes = read(tmp_path / "history")
+    assert [run.run for run in found] == [run_id(1)]
+    assert notes == [
+        f"{top / name} is a symbolic link to {tmp_path / 'elsewhere'}, which is not followed: put the file there, or "
+        "remove it"
+    ]
