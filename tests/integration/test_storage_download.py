@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.server
+import itertools
 import json
 import re
 import ssl
@@ -319,7 +321,17 @@ def test_checksums_that_could_not_be_read_are_not_taken_as_missing(tmp_path: Pat
     assert not list(tmp_path.rglob(".seatrial/*.json"))
 
 
-@pytest.mark.parametrize("answer", [b"[]", b'{"siblings": [1], "sha": "c0ffee"}', b"{"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b'{"siblings": [1], "sha": "c0ffee"}',
+        b"{",
+        b"[" * 100_000,
+        b'{"siblings": [{"rfilename": "a", "size": "abc"}], "sha": "c0ffee"}',
+        b'{"siblings": [{"rfilename": "a", "size": 1e400}], "sha": "c0ffee"}',
+    ],
+)
 def test_an_answer_that_is_no_list_of_files_is_one_sentence(tmp_path: Path, answer: bytes) -> None:
     class Site(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -334,3 +346,48 @@ def test_an_answer_that_is_no_list_of_files_is_one_sentence(tmp_path: Path, answ
     with serving(Site) as port:
         (failed,) = download(tmp_path, "hf://org/tiny", hub=f"http://127.0.0.1:{port}")
     assert failed["message"].startswith("hf://org/tiny: its server answers with no list of files: ")
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    """Answers each request with the bytes of a function of the path, until the client goes."""
+
+    def parts(self) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for part in self.parts():
+                self.wfile.write(part)
+
+    def log_message(self, *_given: object) -> None:
+        return
+
+
+def test_a_file_that_is_larger_than_announced_does_not_fill_the_volume(tmp_path: Path) -> None:
+    class Site(_Answering):
+        def parts(self) -> Iterator[bytes]:
+            if self.path.startswith("/api/"):
+                yield json.dumps({"sha": "c0ffee", "siblings": [{"rfilename": "a", "size": 5 << 20}]}).encode()
+            else:
+                yield from itertools.repeat(b"x" * (1 << 20))
+
+    with serving(Site) as port:
+        (failed,) = (
+            event
+            for event in download(tmp_path, "hf://org/tiny", hub=f"http://127.0.0.1:{port}")
+            if event["event"] == "failed"
+        )
+    assert "more than the 5242880 bytes that its server announced (5 attempts)" in failed["message"]
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 6 << 20
+
+
+def test_a_list_of_objects_without_an_end_is_an_error(tmp_path: Path) -> None:
+    class Site(_Answering):
+        def parts(self) -> Iterator[bytes]:
+            yield b"<R><NextContinuationToken>more</NextContinuationToken></R>"
+
+    with serving(Site) as port:
+        (failed,) = download(tmp_path, "s3://bucket/p", s3=f"http://127.0.0.1:{port}")
+    assert failed["message"] == "s3://bucket/p: the list of its files has more than 1000 pages"

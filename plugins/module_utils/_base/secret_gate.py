@@ -59,7 +59,8 @@ FORMS: dict[str, re.Pattern[bytes]] = {
         rb"|\"auth\\?\"[ \t]{0,3}:[ \t]{0,3}\\?\"[A-Za-z0-9+/]{12,}={0,2}"
     ),
     "a password in an address": re.compile(
-        rb"[A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<]{0,64}:(?!<secret>)[^\s/@\"'<]{3,128}@[\w.-]+"
+        rb"[A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<]{0,64}:(?!<secret>)(?![0-9]{1,5}/)[^\s@\"'<]{3,128}@[\w.-]+"
+        rb"|https?://(?!<secret>)[^\s/:@\"'<]{16,256}@[\w.-]+"
     ),
 }
 #: A private key to its end, or to the end of the text.

@@ -14,10 +14,26 @@ MASK = "<secret>"
 
 #: Words of a name that name a secret, alone or as two words that follow each other.
 _SECRET_WORDS = frozenset(
-    {"token", "password", "passwd", "passphrase", "passcode", "secret", "credential", "credentials", "apikey", "pat"}
+    {
+        "token",
+        "password",
+        "passwd",
+        "pw",
+        "passphrase",
+        "passcode",
+        "secret",
+        "credential",
+        "credentials",
+        "apikey",
+        "pat",
+    }
 )
+#: The second ones are those of Ansible's connections, such as ansible_ssh_pass: "pass" alone is also a verdict.
 _SECRET_PAIRS = frozenset(
-    (word, "key") for word in ("api", "access", "secret", "private", "auth", "signing", "account")
+    {
+        *((word, "key") for word in ("api", "access", "secret", "private", "auth", "signing", "account")),
+        *((word, "pass") for word in ("become", "ssh", "su", "sudo", "enable", "user", "db", "admin")),
+    }
 )
 #: Tokens of a text that a model reads.
 _MODEL_TOKENS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "audio", "end", "start", "stop"})

@@ -19,13 +19,16 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.mask_sent_credentials import (
+    mask_sent_credentials,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 
 from .http_transport import (
@@ -118,6 +121,7 @@ class HttpClient:
         insecure: bool = False,
         https_only: bool = False,
         headers: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
         policy: HttpPolicy | None = None,
         clock: HttpClock | None = None,
         report: Callable[[str], None] = lambda _line: None,
@@ -132,6 +136,7 @@ class HttpClient:
             insecure: Whether to trust anyone, and to send credentials over plain HTTP.
             https_only: Whether plain HTTP is refused even without credentials, except to this machine.
             headers: Headers of all requests, without secrets.
+            secrets: Secrets in the address, as that of a webhook; they and the credentials are masked in refusals.
             policy: Limits of the requests.
             clock: Clocks, for tests.
             report: Called with a line before the first pause of a request.
@@ -145,6 +150,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.authorization = authorization
         self.headers = dict(headers or {})
+        self._secrets = tuple(secrets)
         self.policy = policy or HttpPolicy()
         self.clock = clock or HttpClock()
         self.report = report
@@ -198,7 +204,7 @@ class HttpClient:
             pause, asked = self._backoff(tries), False
             problem: AccessError
             try:
-                reply = (exchange or self.exchange)(request)
+                reply = self._masked((exchange or self.exchange)(request), request)
                 self._contacted = True
                 if reply.status < 300 or reply.status in accept:
                     return reply
@@ -241,7 +247,9 @@ class HttpClient:
         try:
             with self._transport.open(request) as answer:
                 if answer.status >= 300:
-                    raise error_for_refused_request(what, read_limited_reply(answer, ERROR_BYTES))
+                    raise error_for_refused_request(
+                        what, self._masked(read_limited_reply(answer, ERROR_BYTES), request)
+                    )
                 with open(file, "wb") as stream:
                     while chunk := answer.read1(CHUNK):
                         size += len(chunk)
@@ -282,6 +290,12 @@ class HttpClient:
         timeout, total = min(self.policy.timeout, left), min(self.policy.total, left)
         return HttpRequest(method, url, sent, body, timeout, total, max_bytes or self.policy.max_bytes)
 
+    def _masked(self, reply: HttpReply, request: HttpRequest) -> HttpReply:
+        if reply.status < 300:
+            return reply
+        content = mask_sent_credentials(reply.content, request.headers.get("Authorization", ""), *self._secrets)
+        return replace(reply, content=content)
+
     # Attempts
 
     def _backoff(self, tries: int) -> float:
@@ -293,7 +307,8 @@ class HttpClient:
         They are negative if it may not.
         """
         asked = reply.headers.get("retry-after", "")
-        if reply.status in (403, 429, 503) and asked:
+        # A proxy answers with 503 if it has lost the server after it sent the request there.
+        if asked and (reply.status in (403, 429) or (reply.status == 503 and repeat != "unsent")):
             seconds, until = formats.parse_whole_number(asked), parse_http_date(asked)
             if seconds is not None:
                 return max(1.0, seconds), True

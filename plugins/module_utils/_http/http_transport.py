@@ -27,6 +27,9 @@ from urllib.parse import urljoin, urlsplit
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.loopback_hosts import is_loopback_host
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.mask_sent_credentials import (
+    mask_sent_credentials,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     escape_control_characters,
     parse_json,
@@ -167,6 +170,13 @@ def is_this_machine(url: str) -> bool:
     return is_loopback_host(urlsplit(url).hostname)
 
 
+def secrets_of_proxies() -> list[str]:
+    """Return users with passwords, and passwords, in the addresses of proxies, which an error about them may quote."""
+    proxies = [address for name, address in urllib.request.getproxies().items() if name != "no"]
+    pairs = [address.rpartition("@")[0].rpartition("://")[2] for address in proxies]
+    return [secret for pair in pairs for secret in (pair, pair.partition(":")[2]) if secret]
+
+
 def tls_context(authority: str = "", insecure: bool = False) -> ssl.SSLContext:
     """Return a context for the client.
 
@@ -251,6 +261,7 @@ class HttpTransport:
         unknown = isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
         unsent = isinstance(reason, (ConnectionRefusedError, socket.gaierror, ssl.SSLError))
         text = str(getattr(reason, "strerror", "") or reason or type(reason).__name__)
+        text = mask_sent_credentials(text.encode("utf-8", "replace"), "", *secrets_of_proxies()).decode()
         text = " ".join(escape_control_characters(text[:QUOTED]).split())  # it may quote what the server sent
         # The name of a server that has answered before is known: its look-up fails for now.
         return NoAnswer(text, sent=not unsent, permanent=unknown and not self.contacted)

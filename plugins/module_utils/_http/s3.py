@@ -20,17 +20,22 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.mask_sent_credentials import (
+    mask_sent_credentials,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from .http_client import limit_number_of_pages
-from .http_transport import is_this_machine
+from .http_transport import is_this_machine, secrets_of_proxies
 from .s3_reply_limits import limit_replies
 
 #: Minimum part size of S3 in bytes, except for the last part.
 LEAST_PART = 5 * 2**20
 #: Maximum number of parts of S3.
 MOST_PARTS = 10_000
+#: Most pages of the list of parts, of which the server chooses the size.
+MOST_PARTS_PAGES = 100
 MANIFEST = "manifest.json"
 #: Most bytes of an object that is read into the memory.
 MOST_OBJECT = 256 << 20
@@ -154,7 +159,8 @@ class s3_errors:
             "SignatureDoesNotMatch": "; check the secret key",
             "403": "; check access key, secret key and the bucket's policy",  # a HEAD response has no reason
         }.get(code, "")
-        raise AccessError(f"{where}: {str(error).strip()}{hint}") from error
+        why = mask_sent_credentials(str(error).strip().encode(), "", *secrets_of_proxies()).decode()
+        raise AccessError(f"{where}: {why}{hint}") from error
 
 
 class S3Prefix:
@@ -269,7 +275,8 @@ class S3Prefix:
         pages = self.s3.get_paginator("list_parts").paginate(
             Bucket=self.location.bucket, Key=self.key(name), UploadId=newest["UploadId"]
         )
-        parts = {part["PartNumber"]: part for page in pages for part in page.get("Parts") or []}
+        limited = limit_number_of_pages(f"{self.location.address}/{name}: parts of an upload", pages, MOST_PARTS_PAGES)
+        parts = {part["PartNumber"]: part for page in limited for part in page.get("Parts") or []}
         self.say(f"{name}: resuming an upload with {formats.format_count(len(parts), 'part')}")
         return newest["UploadId"], parts
 

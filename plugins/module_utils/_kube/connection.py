@@ -21,6 +21,9 @@ import time
 from collections.abc import Iterator
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.mask_sent_credentials import (
+    mask_sent_credentials,
+)
 
 from . import http1_replies
 from .api_server_access import ApiServerAccess, Broken, open_proxy_tunnel
@@ -182,7 +185,12 @@ class ApiServerConnection:
         body = self._read_body(held, head, rest, no_body)
         if b"onnection:" in head and (http1_replies.header_value(head, b"connection") or "").lower() == "close":
             self.close()
-        return ApiReply(http1_replies.parse_status_code(head), head, body, sent, answered)
+        return self._reply(http1_replies.parse_status_code(head), head, body, sent, answered)
+
+    def _reply(self, status: int, head: bytes, body: bytes, sent: float, answered: float) -> ApiReply:
+        if status >= 300:
+            body = mask_sent_credentials(body, self.access.held or "")
+        return ApiReply(status, head, body, sent, answered)
 
     def _read_head(self, held: TlsStream) -> tuple[bytes, bytes, float]:
         data = held.recv(_BLOCK)
@@ -282,7 +290,7 @@ class LineStream(ApiServerConnection):
             if status != 200:
                 body = self._read_body(held, head, self._rest, False)
                 self.ended = True
-                return ApiReply(status, head, body, sent, self._answered)
+                return self._reply(status, head, body, sent, self._answered)
             held.settimeout(0.0)
             held.date_arrivals()
         except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import secret_names
 from ansible_collections.perfscale.seatrial.plugins.plugin_utils.settings import (
     phase_preconditions,
     read_secret_settings,
@@ -122,7 +123,11 @@ class SessionInputs:
     def command(self) -> run_record.CommandLine:
         """Return the command line, in which secrets are known."""
         inside = secrets_inside_settings.known_secrets_by_dotted_key(self.entries)
-        typed = secrets_inside_settings.texts_with_secrets(raw_variable_value(self.context.extra))
+        extra = raw_variable_value(self.context.extra)
+        typed = secrets_inside_settings.texts_with_secrets(extra)
+        # Those of Ansible, such as ansible_become_password, and of inventories.
+        others = {name: value for name, value in extra.items() if name not in self.context.catalogue.settings}
+        typed += [text for _path, text in secret_names.secret_entries(others)]
         inside |= {f"-e, text {number}": text for number, text in enumerate(typed)}
         return run_record.CommandLine.of(self.argv, self.cliargs, self.loader, {**self.secrets, **inside})
 

@@ -38,8 +38,15 @@ TRIES = 5
 CHUNK = 1 << 20
 TIMEOUT = 60.0
 PROGRESS = 2.0
-#: Bytes of a list of files.
-MOST = 64 << 20
+#: Bytes of a list of files, or of a page of it; pages.
+MOST, PAGES = 64 << 20, 1000
+
+
+#: What reading an answer of another form raises.
+FORM_ERRORS = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    xml.etree.ElementTree.ParseError,
+)
 
 
 class Failed(Exception):
@@ -136,7 +143,8 @@ class Hub:
         for one in found["siblings"]:
             sums = {"sha256": one["lfs"]["sha256"]} if one.get("lfs") else {"git": one.get("blobId")}
             url = f"{self.address}/{name}/resolve/{found['sha']}/{urllib.parse.quote(one['rfilename'])}"
-            files.append(File(one["rfilename"], url, one.get("size"), sums, lambda _url: self.headers))
+            size = None if one.get("size") is None else int(one["size"])
+            files.append(File(one["rfilename"], url, size, sums, lambda _url: self.headers))
         return chosen(files, source), found["sha"]
 
 
@@ -150,7 +158,7 @@ class Bucket:
     def files(self, source):
         bucket, _slash, prefix = source["source"][len("s3://") :].partition("/")
         base, files, token = f"{self.endpoint}/{bucket}", [], ""
-        while True:
+        for _number in range(PAGES):
             query = {"list-type": "2", "prefix": prefix, **({"continuation-token": token} if token else {})}
             url = f"{base}?{urllib.parse.urlencode(sorted(query.items()), quote_via=urllib.parse.quote)}"
             page = xml.etree.ElementTree.fromstring(self.web.read(url, self.signed(url)))
@@ -168,6 +176,7 @@ class Bucket:
             token = page.findtext(f"{space}NextContinuationToken") or ""
             if not token:
                 return chosen(files, source), ""
+        raise Failed(f"{source['source']}: the list of its files has more than {PAGES} pages")
 
     def signed(self, url):
         if not self.access:
@@ -292,6 +301,10 @@ def fetch(web, file, target, tally):
                     tally.add(there)
                 with open(part, "ab" if added else "wb") as stream:
                     while chunk := reply.read(CHUNK):
+                        if file.size is not None and stream.tell() + len(chunk) > file.size:
+                            os.unlink(part)
+                            tally.done -= stream.tell()
+                            raise OSError(f"{file.url}: more than the {file.size} bytes that its server announced")
                         stream.write(chunk)
                         tally.add(len(chunk))
         if file.size is not None and os.path.getsize(part) < file.size:
@@ -377,7 +390,7 @@ def download(specification, credentials):
             continue
         try:
             files, revision = servers[source["source"].partition("://")[0]].files(source)
-        except (ValueError, LookupError, TypeError, AttributeError, xml.etree.ElementTree.ParseError) as error:
+        except FORM_ERRORS as error:
             raise Failed(f"{source['source']}: its server answers with no list of files: {error!r:.200}") from error
         left.append((source, files, revision))
     total = sum(one.size or 0 for _source, files, _revision in left for one in files)

@@ -32,6 +32,7 @@ def make_api_client(url: str, token: str, authority: str, timeout: float) -> Htt
         authority,
         https_only=True,
         headers={"Content-Type": "application/json; charset=utf-8"},  # Slack warns about a missing charset
+        secrets=() if token else (urlsplit(url).path.strip("/"), *urlsplit(url).path.strip("/").split("/")[-1:]),
         policy=HttpPolicy.within(timeout, REQUEST),
     )
 

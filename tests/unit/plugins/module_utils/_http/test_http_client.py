@@ -421,3 +421,42 @@ def test_what_a_server_tells_is_one_short_line(text: bytes, told: str) -> None:
     began = time.monotonic()
     assert HttpReply(400, text).explanation.startswith(told)
     assert time.monotonic() - began < 1.0
+
+
+# What a refusal repeats
+
+
+def _repeats_the_request(asked: Asked) -> Any:
+    return 403, {"message": f"you sent {asked.headers}"}
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "Basic"])
+def test_a_refusal_that_repeats_the_credentials_is_told_without_them(scheme: str) -> None:
+    secret = "c2VlOmNhbmFyeS1wYXNzd29yZA=="  # of see:canary-password
+    with ScriptedServer(_repeats_the_request) as server:
+        http = HttpClient("the server", address(server), f"{scheme} {secret}")
+        with pytest.raises(HttpRefused) as refused:
+            http.send("GET", "/x")
+    assert "you sent" in str(refused.value) and f"{scheme} <secret>" in refused.value.reply.text
+    assert secret not in str(refused.value) + refused.value.reply.text
+
+
+def test_a_refusal_that_repeats_the_address_of_a_webhook_is_told_without_it() -> None:
+    with ScriptedServer(lambda asked: (404, {"message": f"no {asked.path}"})) as server:
+        http = HttpClient("the server", f"{address(server)}/hook/canary42", secrets=("hook/canary42",))
+        with pytest.raises(HttpRefused, match="404 Not Found: no /<secret>$"):
+            http.send("POST", "", {}, what="POST webhook")
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["http:/jo:canary42@p:1", "http://jo:canary42@127.0.0.1:abc", "jo:canary42@h:x", "http://jo:canary42/x@h:1"],
+)
+def test_an_unusable_address_of_a_proxy_is_told_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    http = HttpClient("the server", "https://h.example.com", policy=HttpPolicy(timeout=2, retry_time=0))
+    with pytest.raises(NoAnswer) as failed:
+        http.send("GET", "/x")
+    assert "canary42" not in str(failed.value)

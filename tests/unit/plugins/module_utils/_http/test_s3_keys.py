@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from scripted_server import Asked, ScriptedServer, reply
 
@@ -84,3 +84,36 @@ def test_the_size_of_objects_counts_while_boto3_receives_them(tmp_path: Path) ->
 def test_keys_become_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert download(monkeypatch, tmp_path, "p/run.yml", "p/points/001/plan.jsonl", "p/points/") == 2
     assert (tmp_path / "points" / "001" / "plan.jsonl").read_text() == "p/points/001/plan.jsonl"
+
+
+def test_a_list_of_parts_without_an_end_is_an_error() -> None:
+    def answer(asked: Asked) -> Any:
+        if "uploadId" in asked.path:
+            marker = len(server.asked)
+            text = (
+                f"<ListPartsResult><IsTruncated>true</IsTruncated><NextPartNumberMarker>{marker}</NextPartNumberMarker>"
+            )
+            return reply(200, (text + "</ListPartsResult>").encode(), Content_Type="application/xml")
+        text = (
+            "<ListMultipartUploadsResult><Upload><Key>p/big</Key><UploadId>u</UploadId>"
+            "<Initiated>2026-11-01T10:00:00.000Z</Initiated></Upload></ListMultipartUploadsResult>"
+        )
+        return reply(200, text.encode(), Content_Type="application/xml")
+
+    with ScriptedServer(answer) as server:
+        location = s3.S3Location(
+            "bucket", "p", f"http://127.0.0.1:{server.port}", access_key="A" * 20, secret_key="b" * 40
+        )
+        prefix = s3.S3Prefix(location, s3.create_s3_client(location), lambda _line: None)
+        with pytest.raises(
+            AccessError, match="s3://bucket/p/big: parts of an upload: the list has more than 100 pages"
+        ):
+            prefix._unfinished("big")
+
+
+def test_an_error_does_not_show_the_password_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://jo:canary42@127.0.0.1:1")
+    location = s3.S3Location("bucket", "p", "https://s3.example.com", access_key="A" * 20, secret_key="b" * 40)
+    with pytest.raises(Exception) as caught, s3.s3_errors(location):
+        s3.create_s3_client(location, timeout=3, attempts=1).head_object(Bucket="bucket", Key="k")
+    assert "canary42" not in str(caught.value)

@@ -198,3 +198,15 @@ def test_a_list_whose_pages_do_not_end_is_an_error(tmp_path: Path, monkeypatch: 
     ):
         client.list(CONFIG_MAP)
     assert len(server.asked) == 7
+
+
+@pytest.mark.parametrize("path", ["/api/v1/pods", "/readyz"])
+def test_an_error_that_repeats_the_token_is_told_without_it(tmp_path: Path, path: str) -> None:
+    def answer(asked: Asked) -> Any:
+        return 403, status_object(403, "Forbidden", f"you sent {asked.headers['authorization']}")
+
+    with ScriptedServer(answer) as server, client_of(server, tmp_path, {"token": "canary/0123"}) as client:
+        with pytest.raises(ApiError, match="you sent Bearer <secret>"):
+            client.request("GET", path)
+        with pytest.raises(ApiError, match="you sent Bearer <secret>"):
+            client.text(path)

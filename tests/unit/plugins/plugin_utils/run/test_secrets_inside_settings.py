@@ -297,3 +297,9 @@ def test_no_preset_of_the_collection_has_any() -> None:
                 for name, preset in presets.items():
                     if isinstance(preset, dict):
                         assert secrets_inside_settings.mask_settings(preset) == preset, (path.name, name)
+
+
+@pytest.mark.parametrize("name", ["ansible_become_password", "ansible_ssh_pass", "vault_token", "lab_pw", "my_api_key"])
+def test_secret_variables_that_are_no_settings_are_masked_in_the_command(tmp_path: Path, name: str) -> None:
+    directory = begun(tmp_path, extra={name: "kanary42", "inner": {name: "kanary43"}})
+    assert "<secret>" in yaml.safe_load((directory / "run.yml").read_text())["command"]
