@@ -113,10 +113,16 @@ def _is_right_granted(client: Client, right: RbacPermission) -> bool:
         return bool(answer["status"].get("allowed"))
 
 
+#: How the name of a role ends if a checksum of the user's name is added.
+_CHECKSUM = re.compile(r":[0-9a-f]{8}\Z")
+
+
 def rbac_object_name_for_user(subject: str) -> str:
     """Return the name of the roles and bindings of one user: those of two users must not replace each other."""
     name = re.sub("[/%]", "-", subject)  # neither may be in the name of a role
-    checksum = "" if name == subject else f":{hashlib.sha256(subject.encode()).hexdigest()[:8]}"
+    # A user may also be named as another one's name with its checksum.
+    unchanged = name == subject and not _CHECKSUM.search(subject)
+    checksum = "" if unchanged else f":{hashlib.sha256(subject.encode()).hexdigest()[:8]}"
     return f"seatrial-run:{name}{checksum}" if subject else "seatrial-run"
 
 

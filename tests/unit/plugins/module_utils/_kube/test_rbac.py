@@ -94,3 +94,11 @@ def test_two_users_have_roles_of_their_own() -> None:
     assert len(set(names)) == len(names) and names[2] == "seatrial-run:jo@example.com"
     alike = [rbac_object_name_for_user(subject) for subject in ("a/b%c", "a%b/c", "a-b-c")]
     assert len(set(alike)) == 3 and not {"/", "%"} & set("".join(alike)), "neither may be in the name of a role"
+
+
+def test_a_user_who_is_named_as_another_with_its_checksum_has_roles_of_its_own() -> None:
+    first = rbac_object_name_for_user("https://idp.example.com/jo")
+    alike = first.removeprefix("seatrial-run:")
+    second = rbac_object_name_for_user(alike)
+    assert second not in (first, rbac_object_name_for_user(second.removeprefix("seatrial-run:")))
+    assert rbac_object_name_for_user("jo:cafe") == "seatrial-run:jo:cafe", "it is no checksum"
