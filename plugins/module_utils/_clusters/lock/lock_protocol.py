@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock
 
 from . import lock_records
@@ -35,6 +35,8 @@ from .lock_records import LeaseConflictError, LockLease, LockLeaseStore
 BELIEVE = 2 / 3
 #: Part of the duration after which holders and waiters renew.
 RENEW = 1 / 4
+#: How often the Leases of a run are read and deleted, if another process renews them at the same moment.
+_DELETIONS = 5
 
 
 class LockLost(SeatrialError):
@@ -111,8 +113,8 @@ class LeaseChanges:
             )
 
     def expired(self, entry: LockLease, at: float) -> bool:
-        """Return whether a Lease has not changed for its whole duration."""
-        return at - self.since[entry.name][2] > entry.duration
+        """Return whether a Lease has not changed for its whole duration, or for as long as a waiter may be silent."""
+        return at - self.since[entry.name][2] > entry.longest_silence
 
 
 class LockContender:
@@ -167,7 +169,7 @@ class LockContender:
 
     def _queue(self, view: LockView) -> None:
         mine = next((waiter for waiter in view.queue if waiter.run == self.who.run), None)
-        if mine is not None and self.clock() - self._renewed < self.who.duration * RENEW:
+        if mine is not None and self.clock() - self._renewed < mine.longest_silence * RENEW:
             return
         now = self.store.approximate_server_time()
         wanted = (
@@ -255,18 +257,23 @@ class HeldLock:
 
 
 def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
-    """Delete the Leases of this run, also those of its other processes; return them."""
+    """Delete the Leases of this run, also those of its other processes; return them.
+
+    Raises WaitTimeout if one is still there after several attempts.
+    """
     deleted: list[LockLease] = []
-    for _attempt in range(5):
+    for _attempt in range(_DELETIONS):
         mine = [lease for lease in store.look() if lease.run == run]
         if not mine:
-            break
+            return deleted
         for lease in mine:
             try:
                 store.remove(lease)
                 deleted.append(lease)
             except LeaseConflictError:
                 pass  # it was just renewed: read it again
+    if left := [lease.name for lease in store.look() if lease.run == run]:
+        raise WaitTimeout(f"Lease {left[0]} of run {run} is still there after {_DELETIONS} attempts to delete it")
     return deleted
 
 

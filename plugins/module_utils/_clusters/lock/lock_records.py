@@ -86,6 +86,9 @@ HOLDER, WAITER = "holder", "waiter"
 
 #: Longest duration of a Lease, seconds (an int32 in the API), and the end of the year 9999.
 MOST_SECONDS, _LAST_MOMENT = 2**31 - 1, 253_402_300_799.0
+#: Most seconds without a renewal after which a waiter has left the queue, whatever the duration of its Lease: one that
+#: somebody else made must not block the queue. It loses only its place.
+LONGEST_SILENCE_OF_WAITER = 300
 
 PURPOSE = "perfscale.seatrial/purpose"
 OWNER = "perfscale.seatrial/owner"
@@ -119,6 +122,11 @@ class LockLease:
     def until(self) -> float:
         """When it expires unless it is renewed, by the clock of the process that renewed it."""
         return self.renewed + self.duration
+
+    @property
+    def longest_silence(self) -> int:
+        """Seconds without a change after which it has expired."""
+        return min(self.duration, LONGEST_SILENCE_OF_WAITER) if self.role == WAITER else self.duration
 
     def manifest(self, namespace: str) -> dict[str, Any]:
         """Return the object."""

@@ -314,8 +314,8 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, server_required: b
     """Stop the renewer and delete the Leases of the run. Safe to repeat, also on another machine.
 
     The lock file becomes ``released`` only after the server has confirmed the deletion. If the server can't be
-    reached, AccessError is raised, or without ``server_required`` the result has a ``warning``: the lock expires by
-    itself.
+    reached, or a Lease is still there, AccessError is raised, or without ``server_required`` the result has a
+    ``warning``: the lock expires by itself.
     """
     known = lock_records.read_lock_record(spec.path)
     state = known["state"] if known is not None else ""
@@ -334,7 +334,8 @@ def release_cluster_lock(spec: LockSpec, check: bool = False, server_required: b
             deleted = lock_protocol.delete_leases_of_run(lock_records.ServerStore(client, spec.namespace), spec.who.run)
     except SeatrialError as error:
         until = f", {known['until']} at the latest" if known is not None else ""
-        text = f"it is unknown whether run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
+        unknown = "" if isinstance(error, WaitTimeout) else "it is unknown whether "
+        text = f"{unknown}run {spec.who.run} still holds its lock, which expires by itself{until}: {error}"
         if server_required:
             raise AccessError(text) from error
         return {"changed": stopped, "lock": known, "msg": "", "warning": text}

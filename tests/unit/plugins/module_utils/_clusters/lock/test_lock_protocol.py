@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock, boot_id
-from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import lock_protocol, lock_records
+from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
+    lock_protocol,
+    lock_records,
+    lock_session,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.lock_records import (
     LeaseConflictError,
     LockLease,
@@ -19,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from scripted_server import Asked, ScriptedServer, status_object
 
 DURATION = 12
 RUNS = 4
@@ -310,6 +315,46 @@ def test_giving_back_twice_and_without_having_anything_is_fine() -> None:
     assert server.kept == {}
 
 
+def test_a_lease_that_changes_at_each_attempt_to_delete_it_is_not_released() -> None:
+    server, _first, second = two_runs()
+    second.remove = lambda entry: server.remove(replace(entry, version="old"))  # type: ignore[method-assign]
+    with pytest.raises(WaitTimeout, match=f"Lease {lock_records.NAME} of run run-one is still there after 5 attempts"):
+        lock_protocol.delete_leases_of_run(second, "run-one")
+    assert list(server.kept) == [lock_records.NAME]
+
+
+def test_a_waiter_of_others_with_a_lease_of_years_leaves_the_queue_after_minutes() -> None:
+    server = Server()
+    stranger = replace(lock_protocol.LockIdentity("x", duration=2**31 - 1).entry(lock_records.WAITER, 0.0), name="zz")
+    server.put(stranger)
+    run = Run(server, "run-one", 1.0, 0.0)
+    assert step(run) is None
+    for _minute in range(6):
+        server.time += 60
+        held = step(run)
+    assert held is not None
+
+
+def test_a_waiter_with_a_long_duration_renews_its_place_before_others_remove_it() -> None:
+    server, _first, second = two_runs()
+    second.contender.who = replace(second.contender.who, duration=7200)
+    third = Run(server, "run-a-third", 1.0, 3.0)
+    place = lock_records.waiter_lease_name("run-two")
+    for _minute in range(20):
+        step(second)
+        step(third)
+        assert place in server.kept
+        server.time += 60
+
+
+def test_a_holder_with_a_long_duration_is_watched_for_all_of_it() -> None:
+    server, _first, second = two_runs()
+    server.kept[lock_records.NAME] = replace(server.kept[lock_records.NAME], duration=7200)
+    for _minute in range(20):
+        assert step(second) is None
+        server.time += 60
+
+
 def record(**more: Any) -> dict[str, Any]:
     """A lock file's content."""
     process = {"pid": 1, "ticks": 1}
@@ -374,3 +419,26 @@ def test_times_that_another_has_written_are_shown_and_break_nothing(renewed: Any
 def test_a_lease_of_another_form_is_the_error_of_the_server(lease: Any) -> None:
     with pytest.raises(AccessError, match="Lease: the answer has an unexpected form"):
         lock_records.LockLease.of(lease)
+
+
+def test_the_record_of_a_lock_whose_lease_is_still_there_stays_held(tmp_path: Path) -> None:
+    lease = LockLease(lock_records.NAME, lock_records.HOLDER, "run-one", 60, uid="u", version="1").manifest("default")
+
+    def answer(asked: Asked) -> Any:
+        if asked.method == "DELETE":
+            return 409, status_object(409, "Conflict", "it changed")
+        return 200, {"metadata": {}, "items": [lease]}
+
+    path = tmp_path / "lock-a.json"
+    lock_records.write_lock_record(path, record(run="run-one"))
+    with ScriptedServer(answer) as server:
+        options = {"context": "", "namespace": "default", "run_id": "run-one", "owner": "", "purpose": ""}
+        options |= {"kubeconfig": server.kubeconfig(tmp_path / "kubeconfig"), "duration": 60, "timeout": 0.0}
+        spec = lock_session.LockSpec.of({**options, "lock_file": path, "caller_pid": 0}, 1)
+        with pytest.raises(
+            AccessError, match="^run run-one still holds its lock, which expires by itself.*still there"
+        ):
+            lock_session.release_cluster_lock(spec)
+        assert (lock_records.read_lock_record(path) or {})["state"] == lock_records.HELD
+        result = lock_session.release_cluster_lock(spec, server_required=False)
+        assert "still holds its lock" in result["warning"] and result["lock"]["state"] == lock_records.HELD
