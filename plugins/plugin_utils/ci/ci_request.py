@@ -254,13 +254,9 @@ def read_request(
     if asked.help and pull and pull.trigger:
         return {**_format_module_result(job, own, notes, help_text(offer, own, job.test), params), "help": True}
     if pull and pull.trigger and not texts:
-        return _format_module_result(
-            job,
-            own,
-            notes,
-            f"The comment asks for no run of {job.test or 'this job'}: /help lists what it can.",
-            params,
-        )
+        hint = "/help lists what it can" if pull.number else "it is not on a pull request"
+        answer = f"The comment asks for no run of {job.test or 'this job'}: {hint}."
+        return _format_module_result(job, own, notes, answer, params)
     request = requested_run(asked, own, offer)
     words = {"preset": request.presets, "overrides": request.overrides}
     if asked.arguments or asked.variables or request.project != own.project:

@@ -204,7 +204,11 @@ class AuthoredText:
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A pull request. comments: in order. trigger: whether the last comment is the event that started the job."""
+    """A pull request.
+
+    number: empty for a comment on something else, such as an issue or a commit. comments: in order. trigger: whether
+    the last comment is the event that started the job.
+    """
 
     number: str
     repository: str
@@ -228,30 +232,33 @@ class Requesters:
 
 
 def pull_request_from_event(event: Any) -> PullRequest | None:
-    """Return the pull request of an event, None for an event without one. Raises InputError for another document."""
+    """Return the pull request of an event, None for an event that is neither of one nor a comment.
+
+    A comment on something else, such as an issue, a commit or a discussion, gives a pull request without number and
+    texts: it asks for nothing. Raises InputError for a document of another form.
+    """
     if not isinstance(event, Mapping):
         raise InputError("the event is not a JSON object")
-    if event.get("object_kind") == "note" and event.get("merge_request"):
-        return _merge_request_from_note(event)
-    issue = event.get("pull_request") or event.get("issue")
-    if not isinstance(issue, Mapping) or ("issue" in event and not issue.get("pull_request")):
-        return None
+    try:
+        return (
+            _merge_request_from_note(event) if event.get("object_kind") == "note" else _pull_request_from_event(event)
+        )
+    except (AttributeError, TypeError) as error:
+        raise InputError("the event that started the job does not have the form of GitHub or GitLab") from error
+
+
+def _pull_request_from_event(event: Mapping[str, Any]) -> PullRequest | None:
     comment = event.get("comment")
     repository = str((event.get("repository") or {}).get("full_name") or "")
-    comments = (
-        (_authored_text_from_document(comment),)
-        if isinstance(comment, Mapping) and event.get("action") != "deleted"
-        else ()
-    )
+    issue = event.get("pull_request") or event.get("issue") or {}
+    if not issue or (event.get("issue") and not issue.get("pull_request")):
+        return PullRequest("", repository, trigger=True) if comment is not None else None
+    body = _authored_text_from_document(issue)
+    comments: tuple[AuthoredText, ...] = ()
+    if comment is not None and event.get("action") != "deleted":
+        comments = (_authored_text_from_document(comment),)
     head = str((issue.get("head") or {}).get("sha") or "")
-    return PullRequest(
-        str(issue.get("number") or ""),
-        repository,
-        _authored_text_from_document(issue),
-        comments,
-        head,
-        comment is not None,
-    )
+    return PullRequest(str(issue.get("number") or ""), repository, body, comments, head, comment is not None)
 
 
 def pull_request_from_api(pull: Mapping[str, Any], comments: Iterable[Mapping[str, Any]]) -> PullRequest:
@@ -274,12 +281,13 @@ def _authored_text_from_document(document: Mapping[str, Any]) -> AuthoredText:
 
 def _merge_request_from_note(event: Mapping[str, Any]) -> PullRequest:
     """Return the merge request of a comment in GitLab, which names no associations."""
-    note = AuthoredText(
-        str((event.get("object_attributes") or {}).get("note") or ""), str(event.get("user", {}).get("username") or "")
-    )
-    merge = event["merge_request"]
-    head = str((merge.get("last_commit") or {}).get("id") or "")
     repository = str((event.get("project") or {}).get("path_with_namespace") or "")
+    merge = event.get("merge_request")
+    if not merge:
+        return PullRequest("", repository, trigger=True)
+    content = str((event.get("object_attributes") or {}).get("note") or "")
+    note = AuthoredText(content, str((event.get("user") or {}).get("username") or ""))
+    head = str((merge.get("last_commit") or {}).get("id") or "")
     return PullRequest(str(merge.get("iid") or ""), repository, None, (note,), head, True)
 
 

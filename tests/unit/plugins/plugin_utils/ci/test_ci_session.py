@@ -84,6 +84,16 @@ def test_a_comment_without_a_request_runs_nothing(tmp_path: Path) -> None:
     assert not found["run"] and not found["help"] and "asks for no run" in found["answer"]
 
 
+@pytest.mark.parametrize("lost", ["pull_request", "issue"])
+def test_a_comment_on_something_else_than_a_pull_request_runs_nothing(tmp_path: Path, lost: str) -> None:
+    document = json.loads(EVENT.read_text(encoding="utf-8"))
+    document.pop(lost, None)
+    document.get("issue", {}).pop("pull_request", None)
+    (tmp_path / "event.json").write_text(json.dumps(document), encoding="utf-8")
+    found = read(ACTIONS, event_file=str(tmp_path / "event.json"), project="fine_tuning", presets=["keep"])
+    assert not found["run"] and "it is not on a pull request" in found["answer"]
+
+
 def test_a_job_without_an_event_runs_its_own_request() -> None:
     found = read({}, project="fine_tuning", presets=["keep"])
     assert (found["run"], found["presets"], found["job"]["engine"]) == (True, ["keep"], "terminal")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_comment_event_of_gitlab() -> None:
     [
         {"schedule": "0 1 * * *"},
         {"ref": "refs/heads/main", "repository": {}},
-        {"issue": {"number": 1, "body": "/test a"}, "comment": {"body": "x"}},
+        {"issue": {"number": 1, "body": "/test a"}, "action": "opened"},
     ],
 )
 def test_an_event_without_a_pull_request_gives_none(event: dict[str, Any]) -> None:
@@ -145,3 +146,60 @@ def test_a_deleted_comment_asks_for_nothing() -> None:
     comment = {"body": "/test light", "user": {"login": "ann"}, "author_association": "MEMBER"}
     found = pull_request_directives.pull_request_from_event({**github(comment=comment), "action": "deleted"})
     assert found and texts(found) == ([], [])
+
+
+ELSEWHERE = [
+    {"issue": {"number": 1, "body": "/test a"}, "comment": {"body": "/test light"}},
+    {"comment": {"body": "/test light", "commit_id": "c0ffee"}, "repository": {"full_name": "o/r"}},
+    {"discussion": {"number": 3, "body": "/test a"}, "comment": {"body": "/test light"}},
+    {"object_kind": "note", "issue": {"iid": 3}, "object_attributes": {"note": "/test light"}},
+    {"object_kind": "note", "commit": {"id": "c0ffee"}, "object_attributes": {"note": "/test light"}},
+    {"object_kind": "note", "snippet": {"id": 3}, "object_attributes": {"note": "/test light"}},
+]
+
+
+@pytest.mark.parametrize("event", ELSEWHERE)
+def test_a_comment_that_is_not_on_a_pull_request_asks_for_nothing(event: dict[str, Any]) -> None:
+    found = pull_request_directives.pull_request_from_event(event)
+    assert found and found.trigger and not found.number and texts(found) == ([], [])
+
+
+FORMS: list[Any] = [[1], 5, "text", True]
+GITLAB = {
+    "object_kind": "note",
+    "user": {"username": "bob"},
+    "object_attributes": {"note": "/test a"},
+    "merge_request": {"iid": 3, "last_commit": {"id": "c0ffee"}},
+    "project": {"path_with_namespace": "g/p"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("github", "repository"),
+        ("github", "pull_request"),
+        ("github", "pull_request", "user"),
+        ("github", "pull_request", "head"),
+        ("github", "comment"),
+        ("github", "comment", "user"),
+        ("issue", "issue"),
+        ("gitlab", "user"),
+        ("gitlab", "object_attributes"),
+        ("gitlab", "merge_request"),
+        ("gitlab", "merge_request", "last_commit"),
+        ("gitlab", "project"),
+    ],
+    ids=".".join,
+)
+def test_an_event_of_another_form_is_refused(path: tuple[str, ...], form: Any) -> None:
+    comment = {"body": "/test a", "user": {"login": "bob"}, "author_association": "NONE"}
+    events: dict[str, Any] = {"github": github(comment=comment), "gitlab": copy.deepcopy(GITLAB)}
+    events["issue"] = {"issue": {"number": 3}, "comment": comment}
+    place = events
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = form
+    with pytest.raises(InputError, match="does not have the form of GitHub or GitLab"):
+        pull_request_directives.pull_request_from_event(events[path[0]])
