@@ -29,6 +29,7 @@ class OwnerIndex:
         self._index: dict[str, int] = {}
         self._waiting: dict[str, list[Callable[[], None]]] = {}  # uid of an owner -> calls for when it is known
         self._queue: deque[tuple[float, str]] = deque()  # (since, uid of the owner)
+        self._resuming: deque[Callable[[], None]] | None = None  # while calls are made, which may add objects
 
     def index_of(self, owners: list[str]) -> int | None:
         """Return the index of the workload that one of ``owners`` belongs to."""
@@ -43,8 +44,17 @@ class OwnerIndex:
         if uid in self._index:
             return
         self._index[uid] = index
-        for resume in self._waiting.pop(uid, ()):
-            resume()
+        waiting = self._waiting.pop(uid, ())
+        if self._resuming is not None:
+            # No recursion: a chain of owners has any length.
+            self._resuming.extend(waiting)
+            return
+        self._resuming = deque(waiting)
+        try:
+            while self._resuming:
+                self._resuming.popleft()()
+        finally:
+            self._resuming = None
 
     def wait(self, at: float, owners: list[str], resume: Callable[[], None]) -> None:
         """Call ``resume`` when one of ``owners`` becomes known; ``at``: now, seconds."""

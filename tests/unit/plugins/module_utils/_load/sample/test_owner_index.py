@@ -125,3 +125,18 @@ def test_a_session_that_takes_over_knows_the_parts() -> None:
         second.observers[row["kind"]].recall(row)
     second.see(2, 4, 9, "There")
     assert [(row["kind"], row["index"], row["values"]) for row in second.rows] == [("Pod", 4, {"there": True})]
+
+
+def test_a_chain_of_owners_that_arrives_from_its_end_needs_no_recursion() -> None:
+    found, seen = workload_by_owner.OwnerIndex(), []
+
+    def see(number: int) -> None:
+        seen.append(number)
+        found.add(str(number), 7)
+
+    for number in range(5000, 0, -1):
+        found.wait(0.0, [str(number - 1)], lambda number=number: see(number))  # type: ignore[misc]
+    found.add("0", 7)
+    assert seen == list(range(1, 5001))
+    found.add("x", 8)
+    assert found.index_of(["x"]) == 8
