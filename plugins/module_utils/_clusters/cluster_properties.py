@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import ApiServerAccess
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    expect_object_form,
     field_at_path,
     get_label,
     is_condition_true,
@@ -77,10 +78,11 @@ def operators_from_csvs(csvs: Iterable[Mapping[str, Any]]) -> OperatorVersions:
     for csv in csvs:
         if field_at_path(csv, "status.phase") in _OUTGOING:
             continue
-        versions.setdefault(_operator_package_name(csv), set()).add(
-            str(field_at_path(csv, "spec.version", "")) or csv["metadata"]["name"]
-        )
-        namespaces.add(csv["metadata"]["namespace"])
+        with expect_object_form(csv):
+            versions.setdefault(_operator_package_name(csv), set()).add(
+                str(field_at_path(csv, "spec.version", "")) or csv["metadata"]["name"]
+            )
+            namespaces.add(csv["metadata"]["namespace"])
     joined = {package: ", ".join(sorted(numbers)) for package, numbers in sorted(versions.items())}
     return OperatorVersions(joined, tuple(sorted(namespaces)))
 

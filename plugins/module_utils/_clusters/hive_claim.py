@@ -12,7 +12,6 @@ Claimed clusters never return to the pool: when the claim is deleted or its life
 from __future__ import annotations
 
 import base64
-import binascii
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +34,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import ku
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
+    expect_object_form,
+    field_at_path,
     is_condition_true,
 )
 
@@ -107,7 +108,7 @@ def _check_pool(client: Client, spec: ClaimSpec) -> None:
 
 
 def _check_ours(existing: Mapping[str, Any] | None, spec: ClaimSpec, client: Client) -> None:
-    whose = ((existing or {}).get("metadata", {}).get("annotations") or {}).get(RUN, "")
+    whose = field_at_path(existing, f'metadata.annotations["{RUN}"]', "")
     if existing is not None and whose != spec.run:
         raise OwnershipError(
             f"{client.access.server}: ClusterClaim {spec.namespace}/{spec.name} is "
@@ -129,12 +130,14 @@ def wait_for_claimed_cluster(
         if claim_object is None:
             raise DataError(f"ClusterClaim {spec.namespace}/{spec.name} no longer exists on {client.access.server}")
         state = conditions_by_type(claim_object)
+        cluster = field_at_path(claim_object, "spec.namespace")
         if is_condition_true(claim_object, "ClusterDeleted"):
             raise DataError(
                 f"Hive has deleted the cluster of claim {spec.name}: {_condition_reason(state['ClusterDeleted'])}"
             )
-        if is_condition_true(claim_object, "ClusterRunning") and claim_object["spec"].get("namespace"):
-            return _save_claimed_cluster(client, spec, claim_object, kubeconfig), ""
+        if is_condition_true(claim_object, "ClusterRunning") and cluster:
+            with expect_object_form({"kind": "ClusterClaim", **claim_object}):
+                return _save_claimed_cluster(client, spec, claim_object, kubeconfig), ""
         return None, _waiting_message(spec, state)
 
     return wait_until(poll, spec.timeout, say, lambda state: f"after {spec.timeout:g} s {state}")
@@ -162,19 +165,17 @@ def _save_claimed_cluster(
     deployment = client.get(client.kind(VERSION, "ClusterDeployment"), name, name)
     if deployment is None:
         raise DataError(f"claim {spec.name} names ClusterDeployment {name}/{name}, which does not exist")
-    metadata = (deployment.get("spec") or {}).get("clusterMetadata") or {}
-    secret_name = (metadata.get("adminKubeconfigSecretRef") or {}).get("name", "")
+    secret_name = str(field_at_path(deployment, "spec.clusterMetadata.adminKubeconfigSecretRef.name", ""))
     secret = client.get(client.kind("v1", "Secret"), secret_name, name) if secret_name else None
     try:
-        text = base64.b64decode(((secret or {}).get("data") or {})["kubeconfig"], validate=True).decode()
-    except (KeyError, binascii.Error, UnicodeDecodeError) as error:
+        text = base64.b64decode(field_at_path(secret, "data.kubeconfig"), validate=True).decode()
+    except (TypeError, ValueError) as error:
         raise DataError(f"ClusterDeployment {name} has no secret with a kubeconfig ('{secret_name}')") from error
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
     kubeconfig_document.write_received_kubeconfig(kubeconfig, text, f"ClusterDeployment {name}: its kubeconfig")
-    status = deployment.get("status") or {}
     result: dict[str, Any] = {"kubeconfig": str(kubeconfig), "deployment": name}
-    if status.get("webConsoleURL"):
-        result["console"] = status["webConsoleURL"]
+    if console := field_at_path(deployment, "status.webConsoleURL"):
+        result["console"] = console
     until = _claim_expiry_time(claim_object)
     if until is not None:
         result["expires"] = format_utc_timestamp(until)

@@ -231,9 +231,10 @@ class Client:
                     self.unknown_groups += discovery.groups_without_answer(document)
                     continue
                 groups = document.get("groups") or []
-                versions = document.get("versions") or [group["preferredVersion"]["groupVersion"] for group in groups]
+                named = document.get("versions") or [group["preferredVersion"]["groupVersion"] for group in groups]
+                versions = [str(version) for version in named]
             for version in versions:
-                kinds += self._discover(str(version))
+                kinds += self._discover(version)
         return kinds
 
     # Objects
@@ -352,11 +353,18 @@ class Client:
         raise AssertionError  # not reached
 
 
+#: Types of further fields of metadata, which an API server checks for all kinds. Labels of another form select nothing.
+_METADATA = {"namespace": str, "uid": str, "creationTimestamp": str, "annotations": dict}
+
+
 def require_named_object(what: str, resource: Any) -> dict[str, Any]:
     """Return an object of an API server, which has metadata with a name. Raises AccessError for another document."""
     with expect_documented_form(what, resource):
-        if not isinstance(resource["metadata"]["name"], str):
-            raise TypeError("the name of an object is text")
+        metadata = resource["metadata"]
+        if not isinstance(metadata["name"], str) or not all(
+            isinstance(metadata[key], form) for key, form in _METADATA.items() if metadata.get(key) is not None
+        ):
+            raise TypeError("the metadata of an object has other types")
     return dict(resource)
 
 

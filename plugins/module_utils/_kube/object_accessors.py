@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 #: One part of a path: a key in brackets and quotes, or a plain one.
 _PART = re.compile(r"""\[["']([^"']+)["']\]|([^.\[\]]+)""")
@@ -52,16 +56,26 @@ def get_label(item: Mapping[str, Any], name: str) -> str:
 
 
 def format_object_title(item: Mapping[str, Any]) -> str:
-    """Return kind, namespace and name."""
-    namespace = item["metadata"].get("namespace")
+    """Return kind, namespace and name, as far as the object has them."""
+    namespace, name = (field_at_path(dict(item), f"metadata.{part}", "") for part in ("namespace", "name"))
     place = f"{namespace}/" if namespace else ""
-    return f"{item.get('kind', 'object')} {place}{item['metadata']['name']}"
+    return f"{item.get('kind', 'object')} {place}{name}"
 
 
 def format_object_titles(items: Iterable[Mapping[str, Any]], some: int = 3) -> str:
     """Return the titles of the first few objects and the number of the others."""
     names = [format_object_title(item) for item in items]
     return ", ".join(names[:some]) + (f" and {len(names) - some} more" if len(names) > some else "")
+
+
+@contextmanager
+def expect_object_form(item: Mapping[str, Any]) -> Iterator[None]:
+    """Read an object in the body whose fields the API server may not have checked, such as a custom resource.
+
+    Raises DataError naming kind and object if the body met another form.
+    """
+    with expect_documented_form(format_object_title(item), item, DataError):
+        yield
 
 
 def event_time(event: Mapping[str, Any]) -> str:

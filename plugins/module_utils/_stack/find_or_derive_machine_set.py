@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
 
 from . import node_count_for_users
 from .node_count_for_users import NodeSize, UserDemand, node_count_and_deciding_limit
@@ -100,8 +101,8 @@ def parse_taint(text: str) -> dict[str, str] | None:
 
 def cloud_provider_and_spec(machine_set: Mapping[str, Any]) -> tuple[MachineProvider, dict[str, Any]]:
     """Return the fields of a set's cloud and its providerSpec.value. Raises InputError if it is unknown."""
-    value = machine_set["spec"]["template"]["spec"].get("providerSpec", {}).get("value") or {}
-    kind = str(value.get("kind", ""))
+    value = field_at_path(dict(machine_set), "spec.template.spec.providerSpec.value", {})
+    kind = str(field_at_path(value, "kind", ""))
     if kind not in PROVIDERS:
         raise InputError(
             f"MachineSet {machine_set['metadata']['name']}: unknown kind of providerSpec '{kind}'; instance"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, ProcessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    field_at_path,
+    is_condition_true,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import ObjectDiff
 
 from . import find_or_derive_machine_set
@@ -229,7 +233,8 @@ class NodeScaler:
     def _ready_nodes(self, name: str, replicas: int) -> tuple[list[str], str]:
         """Return the Ready nodes of a set, and what is missing as text. Raises ProcessError."""
         machines = self._machines(name)
-        failed = [machine for machine in machines if (machine.get("status") or {}).get("phase") == "Failed"]
+        phases = Counter(str(field_at_path(machine, "status.phase", "new")) for machine in machines)
+        failed = [machine for machine in machines if field_at_path(machine, "status.phase") == "Failed"]
         if failed:
             status = failed[0]["status"]
             why = status.get("errorMessage") or status.get("errorReason") or "no reason given"
@@ -237,18 +242,14 @@ class NodeScaler:
                 f"MachineSet {name}: machine {failed[0]['metadata']['name']} failed: {why}"
                 + (f" ({len(failed)} failed)" if len(failed) > 1 else "")
             )
-        of_machine = {
-            ((machine.get("status") or {}).get("nodeRef") or {}).get("name", ""): machine
+        nodes = {
+            str(field_at_path(machine, "status.nodeRef.name", ""))
             for machine in machines
             if not machine["metadata"].get("deletionTimestamp")
         }
-        ready = [name for name in of_machine if name and self._is_ready(name)]
+        ready = [node for node in sorted(nodes - {""}) if self._is_ready(node)]
         if len(ready) == replicas and len(machines) == replicas:
             return ready, ""
-        phases: dict[str, int] = {}
-        for machine in machines:
-            phase = (machine.get("status") or {}).get("phase") or "new"
-            phases[phase] = phases.get(phase, 0) + 1
         states = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none yet"
         return ready, f"{len(ready)} of {replicas} nodes are Ready (machines: {states})"
 

@@ -15,11 +15,15 @@ from typing import Any, Self
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats, run_labels, waiting
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     AccessError,
+    DataError,
     InputError,
     OwnershipError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
+    expect_documented_form,
+    parse_json,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
@@ -88,32 +92,39 @@ def find_claim(client: Client, namespace: str, name: str) -> dict[str, Any] | No
 
 
 def check_claim_fits_request(claim: Mapping[str, Any], wanted: VolumeClaim) -> None:
-    """Raise InputError for a claim that is smaller than asked for, has other access modes, or is being deleted."""
+    """Raise InputError for a claim that is smaller than asked for, has other access modes, or is being deleted.
+
+    Raises DataError for one of another form.
+    """
     where = f"claim {wanted.namespace}/{wanted.name}"
     if claim["metadata"].get("deletionTimestamp"):
         raise InputError(f"{where} is being deleted: wait until it is gone, or set another storage_claim")
-    size = claim["spec"]["resources"]["requests"]["storage"]
-    if parse_kube_quantity(size) < parse_kube_quantity(wanted.size):
+    with expect_documented_form(where, claim, DataError):
+        size = str(claim["spec"]["resources"]["requests"]["storage"])
+        modes = [str(mode) for mode in claim["spec"].get("accessModes") or []]
+        small = parse_kube_quantity(size) < parse_kube_quantity(wanted.size)
+    if small:
         raise InputError(f"{where} has {size}, storage_size is {wanted.size}: expand the claim or lower the setting")
-    modes = claim["spec"].get("accessModes") or []
     if wanted.access_mode not in modes:
         raise InputError(f"{where} has {', '.join(modes)}, and storage_access_mode is {wanted.access_mode}")
 
 
 def recorded_content(claim: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return what the volume of a claim holds, as recorded: name -> record."""
+    """Return what the volume of a claim holds, as recorded: name -> record; without what others have damaged."""
     if claim is None:
         return {}
     annotations = claim["metadata"].get("annotations") or {}
     labels = claim["metadata"].get("labels") or {}
     try:
         content = dict(parse_json(annotations.get(CONTENT, "{}")))
-    except (ValueError, TypeError):
+    except (AttributeError, TypeError, ValueError):
         return {}
     return {
         name: dict(record)
         for name, record in content.items()
-        if isinstance(record, Mapping) and labels.get(source_label_key(name)) == str(record.get("sha256"))[:_CHECKSUM]
+        if isinstance(record, Mapping)
+        and isinstance(record.get("sha256"), str)
+        and labels.get(source_label_key(name)) == record["sha256"][:_CHECKSUM]
     }
 
 

@@ -117,8 +117,8 @@ def example_from_csv(csv: Mapping[str, Any], kind: str) -> dict[str, Any]:
     text = field_at_path(dict(csv), "metadata.annotations", {}).get("alm-examples") or "[]"
     try:
         examples = [each for each in parse_json(text) if isinstance(each, dict)]
-    except ValueError as error:
-        raise InputError(f"{csv['metadata']['name']}: its alm-examples are not valid JSON: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{csv['metadata']['name']}: its alm-examples are not a JSON list: {error}") from error
     for each in examples:
         if each.get("kind") == kind:
             return each

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    expect_object_form,
     field_at_path,
     format_object_title,
     format_object_titles,
@@ -30,6 +31,8 @@ from .operator_specs import CreatedObjects
 
 CRD = "apiextensions.k8s.io/v1"
 CRD_KIND = "CustomResourceDefinition"
+#: Most objects, owners and owners of owners, that are examined for one object; with more it counts as that of others.
+MOST_OWNERS = 1000
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class OwnedSearch:
         return self._unused(owned)
 
     def _part(self, subscription: dict[str, Any]) -> OwnedSubscription:
-        part = OwnedSubscription(subscription, creates=objects_created_by_operator(subscription))
+        part = OwnedSubscription(subscription, creates=self._recorded_creations(subscription))
         names = {field_at_path(subscription, "status.installedCSV"), field_at_path(subscription, "status.currentCSV")}
         part.csvs = [
             each
@@ -120,14 +123,18 @@ class OwnedSearch:
             (part.brought if brought else part.operands).extend(self._objects_of(crd))
         return part
 
+    def _recorded_creations(self, subscription: dict[str, Any]) -> CreatedObjects:
+        """Return what its operator creates itself; nothing for a Subscription of others with a damaged record."""
+        try:
+            return objects_created_by_operator(subscription)
+        except DataError:
+            if is_created_by_run(subscription, self.spec.run_id):
+                raise
+            return CreatedObjects()
+
     def _crds(self, part: OwnedSubscription) -> list[dict[str, Any]]:
         """Return the CustomResourceDefinitions that its ClusterServiceVersions own, or that the operator creates."""
-        names = {
-            definition["name"]
-            for csv in part.csvs
-            for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
-        }
-        names |= set(part.creates.definitions)
+        names = {name for csv in part.csvs for name in names_of_owned_definitions(csv)} | {*part.creates.definitions}
         kind = self.client.kind(CRD, CRD_KIND)
         return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
 
@@ -224,17 +231,48 @@ class RunOwners:
                 self._known[each["metadata"]["uid"]] = goes
 
     def own(self, resource: dict[str, Any]) -> bool:
-        """Return whether an object is deleted with the operators of the run."""
-        uid = resource["metadata"]["uid"]
-        if uid not in self._known:
-            self._known[uid] = False  # ends a circle of owners
-            owners = field_at_path(resource, "metadata.ownerReferences", [])
-            place = resource["metadata"].get("namespace", "")
-            self._known[uid] = bool(owners) and all(self._owner_is_own(owner, place) for owner in owners)
-        return self._known[uid]
+        """Return whether an object is deleted with the operators of the run.
 
-    def _owner_is_own(self, reference: dict[str, Any], namespace: str) -> bool:
-        """Return whether an owner is the run's, or is gone: the garbage collector then deletes what it owned.
+        Objects that own each other in a circle are not, nor is one whose owners are more than MOST_OWNERS.
+        """
+        undecided: dict[str, list[str]] = {}  # uid -> uids of the owners that decide
+        pending = [resource]
+        while pending:
+            current = pending.pop()
+            uid = current["metadata"]["uid"]
+            if uid in self._known or uid in undecided:
+                continue
+            owners = self._undecided_owners(current) if len(undecided) < MOST_OWNERS else None
+            if owners is None:
+                self._known[uid] = False
+            else:
+                undecided[uid] = [owner["metadata"]["uid"] for owner in owners]
+                pending += owners
+        self._decide(undecided)
+        return self._known[resource["metadata"]["uid"]]
+
+    def _decide(self, undecided: dict[str, list[str]]) -> None:
+        """Note of each object whether all of its owners are the run's."""
+        while ready := [uid for uid, owners in undecided.items() if all(self._known.get(owner) for owner in owners)]:
+            for uid in ready:
+                self._known[uid] = True
+                del undecided[uid]
+        self._known |= dict.fromkeys(undecided, False)
+
+    def _undecided_owners(self, resource: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """Return the owners of an object that are to be examined; None if it is not the run's in any case."""
+        references = field_at_path(resource, "metadata.ownerReferences", [])
+        owners = []
+        for reference in references:
+            owner = self._owner(reference, resource["metadata"].get("namespace", ""))
+            if owner is False:
+                return None
+            if not isinstance(owner, bool):
+                owners.append(owner)
+        return owners if references else None
+
+    def _owner(self, reference: dict[str, Any], namespace: str) -> dict[str, Any] | bool:
+        """Return an owner, or whether it is the run's, or is gone: the garbage collector then deletes what it owned.
 
         An owner that can't be looked up is not the run's.
         """
@@ -256,7 +294,7 @@ class RunOwners:
                 return False
             if owner is None:
                 return True
-        return is_created_by_run(owner, self.run_id) or self.own(owner)
+        return is_created_by_run(owner, self.run_id) or owner
 
     def _fetched(self, kind: ServedKind, reference: dict[str, Any], namespace: str) -> dict[str, Any] | None:
         """Return an owner, None if it is gone."""
@@ -267,3 +305,9 @@ class RunOwners:
 def is_owned_by_another_object(resource: dict[str, Any]) -> bool:
     """Return whether another object owns this one, so that it is deleted after it."""
     return bool(field_at_path(resource, "metadata.ownerReferences"))
+
+
+def names_of_owned_definitions(csv: dict[str, Any]) -> list[str]:
+    """Return the names of the definitions that a ClusterServiceVersion owns. Raises DataError for another form."""
+    with expect_object_form(csv):
+        return [str(each["name"]) for each in field_at_path(csv, "spec.customresourcedefinitions.owned", [])]

@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
     event_time,
+    expect_object_form,
     field_at_path,
     format_object_title,
     get_label,
@@ -288,12 +289,15 @@ def _list_custom_resources(client: Client, operator: dict[str, Any]) -> list[dic
     csv = client.get(
         client.kind(operator_objects.V1ALPHA1, "ClusterServiceVersion"), operator["csv"], operator["namespace"]
     )
-    for owned in field_at_path(csv, "spec.customresourcedefinitions.owned", []):
-        group = owned["name"].partition(".")[2]
-        try:
-            items += client.list(client.kind(f"{group}/{owned['version']}", owned["kind"]))[0]
-        except InputError:
-            continue
+    if csv is None:
+        return items
+    with expect_object_form(csv):
+        for owned in field_at_path(csv, "spec.customresourcedefinitions.owned", []):
+            group = owned["name"].partition(".")[2]
+            try:
+                items += client.list(client.kind(f"{group}/{owned['version']}", owned["kind"]))[0]
+            except InputError:
+                continue
     return items
 
 

@@ -15,7 +15,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    DataError,
+    OwnershipError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
@@ -193,9 +197,17 @@ CREATES = "perfscale.seatrial/operator-creates"
 
 
 def objects_created_by_operator(subscription: Mapping[str, Any]) -> CreatedObjects:
-    """Return what the operator of a Subscription creates itself, as recorded when it was installed."""
-    text = (field_at_path(dict(subscription), "metadata.annotations") or {}).get(CREATES)
-    return CreatedObjects(**parse_json(text)) if text else CreatedObjects()
+    """Return what the operator of a Subscription creates itself, as recorded when it was installed.
+
+    Raises DataError naming the Subscription if the record is damaged.
+    """
+    text = field_at_path(dict(subscription), f'metadata.annotations["{CREATES}"]')
+    try:
+        return CreatedObjects.from_record(parse_json(text)) if text else CreatedObjects()
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"annotation {CREATES} of {format_object_title(subscription)} is damaged: correct or remove it"
+        ) from error
 
 
 def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from .deletable_operators import (
     RemovalSpec,
     RunOwners,
     is_owned_by_another_object,
+    names_of_owned_definitions,
 )
 from .delete_and_await import DeletionResult, RecreatedObjects, delete_objects_and_wait, patch_labels
 from .operator_objects import V1ALPHA1, is_created_by_run
@@ -222,11 +223,8 @@ class OperatorRemoval(OwnedSearch):
     def _provided(self) -> set[str]:
         """Return the names of the definitions that the operators that are left provide."""
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
-        return {
-            definition["name"]
-            for csv in self.client.list(kind, label_selector=f"!{existing_olm_objects.COPIED}")[0]
-            for definition in field_at_path(csv, "spec.customresourcedefinitions.owned", [])
-        }
+        csvs = self.client.list(kind, label_selector=f"!{existing_olm_objects.COPIED}")[0]
+        return {name for csv in csvs for name in names_of_owned_definitions(csv)}
 
     def _keep_provided(self, crd: dict[str, Any]) -> None:
         self.kept.append(f"{format_object_title(crd)}: another operator provides it")

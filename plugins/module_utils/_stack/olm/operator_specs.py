@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
@@ -157,6 +157,22 @@ class CreatedObjects:
     operands: Sequence[Mapping[str, str]] = ()
     namespaces: Sequence[str] = ()
     objects: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def from_record(cls, record: Any) -> Self:
+        """Return what an annotation records. Raises LookupError, TypeError, ValueError for another form."""
+        created = cls(**record)
+        texts = [(each["kind"], each["name"]) for each in created.operands]
+        for each in created.objects:
+            labels = dict(each.get("labels") or {})
+            texts.append((each["api_version"], each["kind"], *labels, *labels.values()))
+            texts.append((*(each.get("names") or ()), each.get("namespace") or ""))
+        names = [*created.definitions, *created.namespaces]
+        if not all(isinstance(values, list) for values in record.values()) or not all(map(_NAME.match, names)):
+            raise ValueError("the record lists no names")
+        if not all(isinstance(text, str) for group in texts for text in group):
+            raise TypeError("names are texts")
+        return created
 
 
 @dataclass(frozen=True)

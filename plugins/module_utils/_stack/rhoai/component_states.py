@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     conditions_by_type,
+    expect_object_form,
     field_at_path,
     format_object_title,
     split_field_path,
@@ -192,11 +193,15 @@ def patch_removing_components(added: Mapping[str, str], run_id: str) -> dict[str
 
 
 def why_not_ready(resource: Mapping[str, Any], asked: Collection[str]) -> list[str]:
-    """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready."""
+    """Return why a DataScienceCluster is not ready: its phase, and the requested components that are not ready.
+
+    Raises DataError for one of another form.
+    """
     item = dict(resource)
-    seen = field_at_path(item, "status.observedGeneration")
-    if seen is not None and seen < field_at_path(item, "metadata.generation", 0):
-        return ["its operator has not processed the last change yet"]
+    with expect_object_form(item):
+        seen = field_at_path(item, "status.observedGeneration")
+        if seen is not None and seen < field_at_path(item, "metadata.generation", 0):
+            return ["its operator has not processed the last change yet"]
     by_name = {kind.lower(): condition for kind, condition in conditions_by_type(item).items()}
     bad = []
     for name in asked:

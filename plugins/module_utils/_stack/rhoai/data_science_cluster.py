@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    expect_object_form,
     field_at_path,
     format_object_title,
     get_label,
@@ -92,7 +93,8 @@ class DataScience:
         Raises OwnershipError.
         """
         crd = self.definitions[name]
-        stored = component_states.stored_version(crd)["name"]
+        with expect_object_form(crd):
+            stored = str(component_states.stored_version(crd)["name"])
         if self.wanted.api_version not in ("", stored):
             raise OwnershipError(
                 f"{name} is stored as {stored}, not as the requested {self.wanted.api_version}: another version of"
@@ -324,7 +326,7 @@ def ensure_data_science_cluster_state(
         managed = [
             name
             for name, value in field_at_path(resource, "spec.components", {}).items()
-            if value.get("managementState") == component_states.MANAGED
+            if field_at_path(value, "managementState") == component_states.MANAGED
         ]
         result = {"changed": bool(data_science.changes), "changes": data_science.changes, "components": sorted(managed)}
         return {**result, "diff": data_science.diff.shown()}

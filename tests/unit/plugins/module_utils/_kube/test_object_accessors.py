@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import apply_json_merge_patch
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    apply_json_merge_patch,
+    expect_object_form,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,3 +32,9 @@ def test_a_merge_patch_applied_twice_is_applied_once(base: dict[str, Any], patch
         elif not isinstance(value, dict):
             assert once[name] == value
     assert all(once[name] == base[name] for name in base if name not in patch)
+
+
+def test_an_object_of_another_form_is_named_with_its_kind() -> None:
+    item: dict[str, Any] = {"kind": "TrainJob", "metadata": {"name": "j", "namespace": "ft"}, "spec": 5}
+    with pytest.raises(DataError, match="TrainJob ft/j: the answer has an unexpected form"), expect_object_form(item):
+        item["spec"].get("replicas")

@@ -36,6 +36,18 @@ def test_the_first_set_of_an_instance_type_is_scaled() -> None:
     assert there is not None and wanted["metadata"]["name"] == "lab-x7k2p-worker-a"
 
 
+@pytest.mark.parametrize("odd", [None, [], 5, "x", {"value": []}, {"value": 5}, {"value": {"kind": []}}])
+def test_a_set_whose_cloud_is_unknown_is_left_out(odd: object) -> None:
+    others = machine_set("lab-a", 1)
+    others["spec"]["template"]["spec"]["providerSpec"] = odd
+    there, _wanted = find_or_derive_machine_set.choose_or_derive_machine_set(
+        [others, *sets()], MachineSetSpec(5, instance_type="m6i.xlarge")
+    )
+    assert there is not None and there["metadata"]["name"] == "lab-x7k2p-worker-a"
+    with pytest.raises(InputError, match="MachineSet lab-a: unknown kind of providerSpec"):
+        find_or_derive_machine_set.cloud_provider_and_spec(others)
+
+
 def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> None:
     wish = MachineSetSpec(4, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True, disk=200)
     there, made = find_or_derive_machine_set.choose_or_derive_machine_set(sets(), wish)

@@ -128,6 +128,13 @@ def test_an_example_is_found_by_kind_and_an_unknown_kind_is_refused() -> None:
         catalog_offer.example_from_csv(csv, "Be")
 
 
+@pytest.mark.parametrize("text", ["{", "5", "true"])
+def test_examples_that_are_no_list_are_said_with_their_version(text: str) -> None:
+    csv = {"metadata": {"name": "nfd.v1", "annotations": {"alm-examples": text}}}
+    with pytest.raises(InputError, match=r"nfd.v1: its alm-examples are not a JSON list"):
+        catalog_offer.example_from_csv(csv, "Be")
+
+
 def test_items_are_appended_to_lists_without_loss_or_duplicates() -> None:
     base = {"spec": {"daemonsets": {"tolerations": [{"key": "a"}]}}}
     once = operator_specs.append_to_lists(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     delete_and_await,
@@ -301,3 +301,96 @@ def test_what_has_not_the_labels_of_what_an_operator_creates_stays(
     store = operator(created, *others, creates={"objects": [wanted]})
     remove(store, tmp_path, monkeypatch)
     assert store.labels() == {"ClusterRole later": None, "ClusterRole other": None}
+
+
+DAMAGED = [
+    "x",
+    "[]",
+    "[1]",
+    '{"definitions": 1}',
+    '{"definitions": [{}]}',
+    '{"definitions": [".."]}',
+    '{"definitions": "abc"}',
+    '{"zzz": 1}',
+    '{"objects": [1]}',
+    '{"objects": [{"kind": "Secret"}]}',
+    '{"objects": [{"api_version": "v1", "kind": "Secret", "names": [1]}]}',
+    '{"objects": [{"api_version": "v1", "kind": "Secret", "labels": {"a": {}}}]}',
+    '{"operands": [{"kind": [], "name": "x"}]}',
+    '{"namespaces": 5}',
+    "9" * 5000,
+    "[" * 3000 + "]" * 3000,
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_record_of_what_an_operator_of_others_creates_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    annotations = {operator_objects.CREATES: text}
+    store = operator(MINE, thing(V1ALPHA1, "Subscription", "other", "elsewhere", annotations=annotations))
+    assert remove(store, tmp_path, monkeypatch)["kept"] == []
+    assert store.labels() == {"Subscription other": None}
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_record_of_an_operator_of_the_run_is_said_before_anything_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    store = operator(MINE)
+    store.objects[f"/apis/{V1ALPHA1}/namespaces/ns/subscriptions/op"]["metadata"]["annotations"] = {
+        operator_objects.CREATES: text
+    }
+    with pytest.raises(DataError, match="operator-creates of Subscription ns/op is damaged"):
+        remove(store, tmp_path, monkeypatch)
+    assert not [line for line in store.asked if line.startswith(("DELETE", "PATCH"))]
+
+
+def test_a_version_without_the_names_of_its_definitions_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator()
+    csv = store.objects[f"/apis/{V1ALPHA1}/namespaces/ns/clusterserviceversions/op.v1"]
+    csv["spec"]["customresourcedefinitions"]["owned"] = [{}]
+    with pytest.raises(DataError, match=r"ClusterServiceVersion ns/op.v1: .* without 'name'"):
+        remove(store, tmp_path, monkeypatch)
+
+
+def chain(length: int, first: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return objects of which each is owned by the next one; ``first``: owners of the last one."""
+    things: list[dict[str, Any]] = []
+    for number in range(length):
+        owners = things[-1:] or first
+        things.append(thing("x.io/v1", "Thing", f"t{length - number:05d}", "elsewhere", owners=owners))
+    return things[::-1]
+
+
+@pytest.mark.parametrize(("length", "first", "kept"), [(600, [MINE], False), (600, [], True), (1500, [MINE], True)])
+def test_a_chain_of_owners_of_any_length_ends_no_removal(
+    tmp_path: Path, length: int, first: list[dict[str, Any]], kept: bool
+) -> None:
+    store = operator(MINE, *chain(length, first))
+    assert bool(check(store, tmp_path)["kept"]) == kept
+
+
+def check(store: Store, tmp_path: Path) -> dict[str, Any]:
+    """Return what a removal of the operators of the run would do."""
+    with (
+        ScriptedServer(store.answer) as server,
+        Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig")) as client,
+    ):
+        return operator_removal.remove_operators(
+            client, operator_removal.RemovalSpec(RUN, timeout=20), lambda _text: None, check=True
+        )
+
+
+def test_objects_that_own_each_other_are_not_the_runs(tmp_path: Path) -> None:
+    first, second = thing("x.io/v1", "Thing", "a", "elsewhere"), thing("x.io/v1", "Thing", "b", "elsewhere")
+    beside = thing("x.io/v1", "Thing", "c", "elsewhere", owners=[MINE])
+    last = thing("x.io/v1", "Thing", "d", "elsewhere", owners=[beside, MINE])
+    for owned, owner in ((first, second), (second, first)):
+        owned["metadata"]["ownerReferences"] = thing("v1", "X", "x", owners=[owner, last])["metadata"][
+            "ownerReferences"
+        ]
+    kept = check(operator(MINE, beside, last, first, second), tmp_path)["kept"]
+    assert len(kept) == 1 and "Thing elsewhere/a, Thing elsewhere/b would be left" in kept[0]

@@ -164,3 +164,11 @@ def test_a_damaged_note_of_added_components_is_said(text: str) -> None:
     resource = {"kind": "DataScienceCluster", "metadata": {"name": "default-dsc", "annotations": {name: text}}}
     with pytest.raises(DataError, match="of DataScienceCluster default-dsc is damaged"):
         component_states.recorded_additions(resource, "run-0001")
+
+
+@pytest.mark.parametrize("generation", ["2", [], {}])
+def test_a_generation_of_another_form_is_said_with_the_object(generation: Any) -> None:
+    odd = {**cluster(), "kind": "DataScienceCluster", "status": {"observedGeneration": generation}}
+    odd["metadata"] = {"name": "dsc", "generation": 2}
+    with pytest.raises(DataError, match="DataScienceCluster dsc: the answer has an unexpected form"):
+        component_states.why_not_ready(odd, [])
