@@ -47,7 +47,7 @@ class ApiError(SeatrialError):
     """A Kubernetes API server refused a request.
 
     Attributes:
-        status: HTTP status code; 0 if the server sent none.
+        status: HTTP status code; 0 if the server sent none, or a 404 although the resource may exist.
         reason: Machine-readable reason of the Status object, such as ``AlreadyExists``.
         resource: Resource that the Status object is about, such as ``namespaces``.
         name: Name of the object that the Status object is about.

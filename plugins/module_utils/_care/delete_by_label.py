@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,18 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 
 from . import deletion_order
 from .deletion_order import LabelledObject
+from .unlisted_kinds import (
+    format_refused_kind,
+    hidden_kinds_of_run,
+    is_refusal,
+    kinds_without_answer,
+    list_metadata_or_refusal,
+    list_objects_of_kinds,
+)
 
 #: Number of concurrent requests.
 _PARALLEL = 16
@@ -35,9 +44,6 @@ _FEW = 200
 
 #: Seconds between two progress lines.
 _REPORT_INTERVAL = 5.0
-
-#: Groups of aggregated API servers in which nobody creates objects. These servers are missing on many clusters.
-_GROUPS_OF_METRICS = ("metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
 
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
@@ -75,9 +81,14 @@ class RunCleanup:
         keep_nodes: bool = False,
         say: Callable[[str], None] = lambda text: None,
         created: Mapping[str, set[str]] | None = None,
+        groups: Collection[tuple[str, str]] = (),
     ) -> None:
-        """created: kind -> namespaces of the objects that the run created; listing them must succeed."""
+        """created: kind -> namespaces of the objects that the run created; listing them must succeed.
+
+        groups: their kinds, as API group and kind.
+        """
         self.created = created or {}
+        self.groups = groups
         self.client = client
         self.run_id = run_id
         self.selector = deletion_order.run_label_selector(run_id, extra_selector)
@@ -94,8 +105,11 @@ class RunCleanup:
 
     def find(self) -> list[LabelledObject]:
         """Return all objects with the run's label, except nodes to keep. The kinds are listed again each time."""
-        kinds = deletion_order.filter_deletable_kinds(self.client.kinds(), self.only)
+        served = self.client.kinds()
+        kinds = deletion_order.filter_deletable_kinds(served, self.only)
         self.outcome.unlisted = kinds_without_answer(self.client)
+        if not self.only:
+            self.outcome.unlisted += hidden_kinds_of_run(self.client, served, self.groups, self.run_id)
         everything = deletion_order.remove_duplicate_objects(self._listed(kinds))
         nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
         self.outcome.kept = deletion_order.count_by_kind(nodes)
@@ -122,13 +136,13 @@ class RunCleanup:
         try:
             return self.client.list(kind, namespace, selector, metadata_only=True)[0]
         except ApiError as error:
-            if error.status in (404, 405):
+            if error.status == 404:
                 return []
             places = self.created.get(kind.kind, set())
             if error.status == 403 and not namespace and places - {""}:
                 return [item for place in sorted(places - {""}) for item in self._list(kind, place, selector)]
-            if _is_refusal(error) and not places and kind not in self._seen:
-                self.outcome.unlisted.append(f"{kind.kind} ({error.status})")
+            if is_refusal(error) and not places and kind not in self._seen:
+                self.outcome.unlisted.append(format_refused_kind(kind, error))
                 return []
             raise
 
@@ -295,21 +309,20 @@ class RunCleanup:
         """Keep definitions of kinds of which objects are left, or may be: they would be deleted and are not ours."""
         kept: list[LabelledObject] = []
         for definition in definitions:
-            plural, _dot, group = definition.name.partition(".")
-            kind = next(
-                (
-                    kind
-                    for kind in self.client.kinds()
-                    if kind.resource == plural and kind.api_version.startswith(f"{group}/")
-                ),
-                None,
-            )
-            items = list_metadata_or_refusal(self.client, kind) if kind is not None else []
+            items = self._objects_of_definition(definition)
             if items:
                 kept.append(definition)
                 why = "there are objects of this kind that this run did not create"
                 self._release(definition, f"its objects can't be listed: {items}" if isinstance(items, str) else why)
         return kept
+
+    def _objects_of_definition(self, definition: LabelledObject) -> list[dict[str, Any]] | str:
+        """Return the metadata of the objects of a definition, or why they can't be listed."""
+        for kind in self.client.kinds():
+            if f"{kind.resource}.{kind.group}" == definition.name:
+                return list_metadata_or_refusal(self.client, kind)
+        current = self.client.get(definition.kind, definition.name)
+        return f"the API discovery lacks {definition.name}" if is_condition_true(current, "Established") else []
 
     def _release(self, labelled: LabelledObject, why: str) -> None:
         """Remove the run's label: the object belongs to others from now on. Without permission it keeps the label."""
@@ -325,47 +338,6 @@ class RunCleanup:
             label = "with our label, which we may not remove"
         self.outcome.handed_over.append(labelled.title)
         self.say(f"{labelled.title} is kept {label}, because {why}")
-
-
-def list_metadata_or_refusal(client: Client, kind: ServedKind, namespace: str = "") -> list[dict[str, Any]] | str:
-    """Return the metadata of all objects of a kind, or, if the server does not show them, why: ``Secret (403)``."""
-    try:
-        return client.list(kind, namespace, metadata_only=True)[0]
-    except ApiError as error:
-        if error.status in (404, 405):
-            return []
-        if _is_refusal(error):
-            return f"{kind.kind} ({error.status})"
-        raise
-
-
-def list_objects_of_kinds(
-    client: Client, kinds: Sequence[ServedKind], namespace: str
-) -> tuple[list[tuple[ServedKind, dict[str, Any]]], list[str]]:
-    """Return the metadata of all objects of these kinds in a namespace, and the kinds that can't be listed.
-
-    kinds: of those that the client has just discovered.
-    """
-    with ThreadPool(_PARALLEL) as pool:
-        lists = list(pool.map(lambda kind: list_metadata_or_refusal(client, kind, namespace), kinds))
-    listed = [
-        (kind, item) for kind, items in zip(kinds, lists, strict=True) if not isinstance(items, str) for item in items
-    ]
-    return listed, [items for items in lists if isinstance(items, str)] + kinds_without_answer(client)
-
-
-def kinds_without_answer(client: Client) -> list[str]:
-    """Return which kinds the client could not discover, because an aggregated API server does not answer."""
-    return [
-        f"all kinds of {version}"
-        for version in client.unknown_groups
-        if version.partition("/")[0] not in _GROUPS_OF_METRICS
-    ]
-
-
-def _is_refusal(error: ApiError) -> bool:
-    """Return whether the server did not show what it was asked for, so that nothing is known of it."""
-    return error.status in (401, 403, 429) or error.status >= 500
 
 
 def verify_nothing_left(sweep: RunCleanup) -> CleanupOutcome:

@@ -17,7 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind, format_unknown_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 #: What comes and goes by itself on every cluster, and says nothing of what a run left.
@@ -65,7 +65,7 @@ def snapshot_all_objects(client: Client, run: str = "") -> ObjectsSnapshot:
     """
     kinds = [kind for kind in client.kinds() if "list" in kind.verbs and kind.kind not in EXCLUDED]
     entries: dict[ComparedObject, bool] = {}
-    unlisted = [f"all kinds of {version}" for version in client.unknown_groups]
+    unlisted = [format_unknown_kinds(entry) for entry in client.unknown_groups]
     with ThreadPool(_PARALLEL) as pool:
         for kind, listed in zip(
             kinds, pool.map(lambda kind: _list_kind_entries(client, kind, run), kinds), strict=True
@@ -84,9 +84,9 @@ def _list_kind_entries(client: Client, kind: ServedKind, run: str) -> dict[Compa
         return {reduce_to_compared_parts(kind, item): _is_ours(item, run) for item in client.list(kind)[0]}
     except ApiError as error:
         # A definition that was removed between discovery and now.
-        if error.status in (404, 405):
+        if error.status == 404:
             return {}
-        if error.status == 403:
+        if error.status in (403, 405):
             return None
         raise
 

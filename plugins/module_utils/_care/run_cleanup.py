@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -39,14 +39,8 @@ from .delete_by_label import CleanupOutcome, RunCleanup, verify_nothing_left
 def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
     """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
     namespaces_by_kind: dict[str, set[str]] = {}
-    for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
-        try:
-            documents = untrusted_input.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
-        except OSError as error:
-            raise DataError(f"{path}: {error}") from error
-        for document in documents:
-            if isinstance(document, dict) and document.get("kind"):
-                namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
+    for document in _manifests(run_dir):
+        namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         rows = files.read_json_lines(path)
         templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
@@ -61,6 +55,25 @@ def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
                 place = (template.get("namespace") or "").replace(INDEX_PLACEHOLDER, str(row["index"]))
                 namespaces_by_kind.setdefault(template["kind"], set()).add(place)
     return namespaces_by_kind
+
+
+def read_groups_of_created_kinds(run_dir: str | Path) -> set[tuple[str, str]]:
+    """Return the API groups and kinds of the objects of a run. Raises DataError for an invalid manifest."""
+    versions = {(str(document.get("apiVersion") or ""), str(document["kind"])) for document in _manifests(run_dir)}
+    for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
+        header = next(files.read_json_lines(path), {})
+        versions |= {(each.get("api_version") or "", each["kind"]) for each in header.get("templates") or ()}
+    return {(version.rpartition("/")[0], kind) for version, kind in versions if version}
+
+
+def _manifests(run_dir: str | Path) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of the steps of a run. Raises DataError for an invalid one."""
+    for path in sorted(Path(run_dir).glob("[0-9]*__*/src/*.yml")):
+        try:
+            documents = untrusted_input.parse_yaml_documents(path.read_text(encoding="utf-8"), str(path))
+        except OSError as error:
+            raise DataError(f"{path}: {error}") from error
+        yield from (document for document in documents if isinstance(document, dict) and document.get("kind"))
 
 
 def _depends_on_index(template: dict[str, Any]) -> bool:
@@ -162,7 +175,8 @@ def clean_up_or_verify(spec: CleanupSpec, step: StepDirectory) -> dict[str, Any]
             return _unreachable_cluster_result(spec, say, str(error))
         undone, failed = _undo_failures(client, spec, say)
         known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
-        sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
+        groups = read_groups_of_created_kinds(spec.run_dir) if spec.run_dir else set()
+        sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known, groups)
         with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):
             result = _clean_reachable_cluster(spec, sweep, say)
         if failed is not None:

@@ -12,6 +12,20 @@ from .api_server_access import ApiServerAccess
 from .connection import ApiReply
 
 
+def is_status_object(reply: ApiReply) -> bool:
+    """Return whether a reply has a Kubernetes Status object, which a proxy does not send."""
+    try:
+        document = parse_json(reply.body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("kind") == "Status"
+
+
+def status_of_api_server(reply: ApiReply) -> int:
+    """Return the status of a reply, 0 for a 404 without a Status object: something else than the API server sent it."""
+    return 0 if reply.status == 404 and not is_status_object(reply) else reply.status
+
+
 def reply_reason_and_message(reply: ApiReply) -> tuple[str, str]:
     """Return reason and message of a reply with a Status object (or any other body)."""
     try:

@@ -1,19 +1,14 @@
 # Copyright (c) 2026, the perfscale.seatrial authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A thread-safe client of one API server: each request uses an idle connection or opens one."""
+"""A thread-safe client of one API server: its kinds and objects."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     InputError,
@@ -21,168 +16,37 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import (
     expect_documented_form,
-    parse_json,
     require_list_of_json_objects,
 )
 
 from . import discovery
-from .api_errors import api_error
+from .api_requests import ApiRequests
 from .api_server_access import ApiServerAccess
-from .connection import (
-    JSON,
-    METADATA,
-    METADATA_LIST,
-    ApiReply,
-    ApiServerConnection,
-    Broken,
-    format_request_head,
-    request_bytes,
-)
+from .connection import JSON, METADATA, METADATA_LIST
 from .discovery import ServedKind
-from .kubeconfig import load_context_access
 from .label_selectors import is_selected
+from .missing_resources import DEFINITIONS_GROUP
+from .object_accessors import is_condition_true
 
 MERGE_PATCH = "application/merge-patch+json"
 #: Lists that have keys are merged.
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-#: How often a request is sent that the server rejects for now (429, 503), and the longest pause between, seconds.
-_TRIES = 5
-_LONGEST_PAUSE = 5.0
 #: Most pages of a list, with two million objects: a server may name a next one for ever.
 MOST_PAGES = 4_000
 
 
-class Client:
-    """Requests to the API server of one kubeconfig, and to no other host."""
+class Client(ApiRequests):
+    """Kinds and objects of the API server of one kubeconfig; no other host is asked."""
 
     def __init__(self, access: ApiServerAccess, timeout: float = 60.0) -> None:
-        self.access = access
-        self.timeout = timeout
-        self._idle: list[ApiServerConnection] = []
+        super().__init__(access, timeout)
         self._kinds: dict[str, list[ServedKind]] = {}
+        #: What kinds() could not see: ``group/version``, or ``plural.group`` of a definition.
         self.unknown_groups: list[str] = []
-        self._lock = threading.Lock()
-
-    @classmethod
-    def from_kubeconfig(cls, path: str | Path, context: str = "", timeout: float = 60.0) -> Client:
-        """Read a kubeconfig; nothing is sent yet. Raises InputError."""
-        return cls(load_context_access(path, context), timeout)
-
-    def close(self) -> None:
-        """Close the idle connections."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    # One request
-
-    def raw(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        content_type: str = JSON,
-        accept: str = JSON,
-        query: dict[str, Any] | None = None,
-    ) -> ApiReply:
-        """Send one request and return its reply, whatever its status.
-
-        A GET request whose connection broke is sent again; others are not, because their outcome is unknown.
-        Refused credentials (401) are read again once. Raises Broken, AccessError.
-        """
-        head = format_request_head(self.access, method, append_query_to_path(path, query), accept)
-        connection = self._take()
-        try:
-            shown = self.access.authorization
-            reply = self._once(connection, head, body, content_type, method == "GET")
-            if reply.status == 401 and self.access.refresh(shown):
-                connection.close()  # a client certificate is presented when a connection is opened
-                reply = self._once(connection, head, body, content_type, method == "GET")
-        except BaseException:
-            connection.close()
-            raise
-        with self._lock:
-            self._idle.append(connection)
-        return reply
-
-    def _take(self) -> ApiServerConnection:
-        with self._lock:
-            return self._idle.pop() if self._idle else ApiServerConnection(self.access, self.timeout)
-
-    def _once(
-        self, connection: ApiServerConnection, head: bytes, body: bytes, content_type: str, again: bool
-    ) -> ApiReply:
-        request = request_bytes(self.access, head, body, content_type)
-        try:
-            return connection.exchange(request)
-        except Broken as error:
-            if not error.sent or not again:
-                raise
-            return connection.exchange(request)
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        query: dict[str, Any] | None = None,
-        content_type: str = JSON,
-        accept: str = JSON,
-    ) -> Any:
-        """Send one request and return the JSON of the reply (None if it has no body).
-
-        ``body``: bytes as they are, anything else as JSON. 429 and 503 with Retry-After are repeated a few times.
-        Raises ApiError for a status of 300 and above, AccessError when credentials are refused.
-        """
-        data = (
-            body
-            if isinstance(body, bytes)
-            else b""
-            if body is None
-            else json.dumps(body, separators=(",", ":")).encode()
-        )
-        for attempt in range(1, _TRIES + 1):
-            reply = self.raw(method, path, data, content_type, accept, query)
-            wait = reply.header("retry-after") if reply.status in (429, 503) else None
-            if wait is None or attempt == _TRIES:
-                break
-            time.sleep(min(1.0 if (seconds := formats.parse_whole_number(wait)) is None else seconds, _LONGEST_PAUSE))
-        document = self.parsed(reply, f"{method} {path}")
-        if document is not None and not isinstance(document, dict):
-            raise ApiError(f"{method} {path}: the reply of {self.access.server} is no list and no object")
-        return document
-
-    def parsed(self, reply: ApiReply, what: str) -> Any:
-        """Return the JSON of ``reply``. Raises ApiError, AccessError for a status of 300 and above.
-
-        An API server redirects nowhere. A proxy in front of it does, such as to the page of a login.
-        """
-        if reply.status >= 300:
-            raise api_error(reply, what, self.access)
-        if not reply.body:
-            return None
-        try:
-            return parse_json(reply.body)
-        except ValueError as error:
-            raise ApiError(
-                f"{what}: {self.access.server} returned status {reply.status} without JSON", reply.status
-            ) from error
-
-    def text(self, path: str, query: dict[str, Any] | None = None) -> str:
-        """GET a resource that is not JSON, such as a pod's log or /readyz."""
-        reply = self.raw("GET", path, accept="*/*", query=query)
-        if reply.status >= 300:
-            raise api_error(reply, f"GET {path}", self.access)
-        return reply.body.decode("utf-8", "replace")
+        #: Whether kinds() could not see which definitions exist, so that it may lack kinds.
+        self.definitions_hidden = False
 
     # Kinds
 
@@ -221,8 +85,8 @@ class Client:
 
     def kinds(self) -> list[ServedKind]:
         """Return every kind that the server has, in a version of its group; note in ``unknown_groups`` the rest."""
-        kinds: list[ServedKind] = []
-        self.unknown_groups = []
+        kinds = list[ServedKind]()
+        self.unknown_groups, self.definitions_hidden = [], False
         for base in ("/api", "/apis"):
             document = self.request("GET", base, accept=discovery.AGGREGATED)
             with expect_documented_form(f"GET {base} at {self.access.server}", document):
@@ -230,12 +94,35 @@ class Client:
                     kinds += discovery.kinds_in_preferred_versions(document)
                     self.unknown_groups += discovery.groups_without_answer(document)
                     continue
-                groups = document.get("groups") or []
-                named = document.get("versions") or [group["preferredVersion"]["groupVersion"] for group in groups]
-                versions = [str(version) for version in named]
-            for version in versions:
-                kinds += self._discover(version)
+                versions = discovery.versions_in_group_list(document)
+            kinds += discovery.first_of_each_resource(self._discover_each(versions))
+        self.unknown_groups += self._undiscovered_definitions(kinds)
         return kinds
+
+    def _discover_each(self, versions: Iterable[str]) -> Iterator[ServedKind]:
+        """Yield the kinds of each version; note those whose aggregated API server does not answer."""
+        for version in versions:
+            try:
+                yield from self._discover(version)
+            except (ApiError, InputError):
+                if "/" not in version:
+                    raise
+                self.unknown_groups.append(version)
+
+    def _undiscovered_definitions(self, kinds: Iterable[ServedKind]) -> list[str]:
+        """Return the established definitions of kinds that the discovery lacks, of groups that are not noted yet."""
+        served = {f"{kind.resource}.{kind.group}": kind for kind in kinds}
+        definition = served.get(f"customresourcedefinitions.{DEFINITIONS_GROUP}")
+        noted = {discovery.group_of_unknown_kinds(entry) for entry in self.unknown_groups}
+        if definition is None:
+            return []
+        try:
+            names = sorted(item["metadata"]["name"] for item in self.list(definition, metadata_only=True)[0])
+            lacking = [name for name in names if name not in served and name.partition(".")[2] not in noted]
+            return [name for name in lacking if is_condition_true(self.get(definition, name), "Established")]
+        except ApiError:
+            self.definitions_hidden = True
+            return []
 
     # Objects
 
@@ -366,9 +253,3 @@ def require_named_object(what: str, resource: Any) -> dict[str, Any]:
         ):
             raise TypeError("the metadata of an object has other types")
     return dict(resource)
-
-
-def append_query_to_path(path: str, query: dict[str, Any] | None) -> str:
-    """Return ``path`` with the non-empty entries of the query."""
-    params = {key: value for key, value in (query or {}).items() if value not in (None, "")}
-    return f"{path}?{urlencode(params)}" if params else path

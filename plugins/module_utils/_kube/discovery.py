@@ -11,7 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 #: One request for all groups (Kubernetes 1.27 and later); older servers return a plain APIGroupList.
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+AGGREGATED = ",".join(
+    [
+        *(f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")),
+        "application/json",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,11 @@ class ServedKind:
     def __post_init__(self) -> None:
         if not all(isinstance(text, str) for text in (self.api_version, self.kind, self.resource, *self.verbs)):
             raise TypeError("names of kinds and of verbs are texts")
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of a collection (no ``name``), of all namespaces (no ``namespace``), or of one object."""
@@ -60,26 +70,38 @@ def kinds_in_resource_list(api_version: str, resources: Iterable[dict[str, Any]]
     ]
 
 
+def versions_in_group_list(document: dict[str, Any]) -> list[str]:
+    """Return the versions in a plain document of /api or /apis, the preferred one of each group before its others."""
+    versions = [str(version) for version in document.get("versions") or []]
+    for group in document.get("groups") or []:
+        preferred = [group["preferredVersion"]] if "preferredVersion" in group else []
+        versions += [str(each["groupVersion"]) for each in [*preferred, *(group.get("versions") or [])]]
+    return list(dict.fromkeys(versions))
+
+
+def first_of_each_resource(kinds: Iterable[ServedKind]) -> list[ServedKind]:
+    """Return the kinds without those of further versions of a group."""
+    first: dict[tuple[str, str], ServedKind] = {}
+    for kind in kinds:
+        first.setdefault((kind.group, kind.resource), kind)
+    return list(first.values())
+
+
 def kinds_in_preferred_versions(document: dict[str, Any]) -> list[ServedKind]:
     """Return the kinds of an APIGroupDiscoveryList, each in its group's preferred version that has it."""
-    kinds: dict[tuple[str, str], ServedKind] = {}
-    for group in document.get("items") or []:
-        name = (group.get("metadata") or {}).get("name") or ""
-        for version in group.get("versions") or []:
-            api_version = f"{name}/{version['version']}" if name else version["version"]
-            for resource in version.get("resources") or []:
-                kind = (resource.get("responseKind") or {}).get("kind") or ""
-                kinds.setdefault(
-                    (name, resource["resource"]),
-                    ServedKind(
-                        api_version,
-                        kind,
-                        resource["resource"],
-                        resource.get("scope") == "Namespaced",
-                        frozenset(resource.get("verbs") or ()),
-                    ),
-                )
-    return list(kinds.values())
+    return first_of_each_resource(
+        ServedKind(
+            f"{name}/{version['version']}" if name else version["version"],
+            (resource.get("responseKind") or {}).get("kind") or "",
+            resource["resource"],
+            resource.get("scope") == "Namespaced",
+            frozenset(resource.get("verbs") or ()),
+        )
+        for group in document.get("items") or []
+        for name in [(group.get("metadata") or {}).get("name") or ""]
+        for version in group.get("versions") or []
+        for resource in version.get("resources") or []
+    )
 
 
 def groups_without_answer(document: dict[str, Any]) -> list[str]:
@@ -93,3 +115,14 @@ def groups_without_answer(document: dict[str, Any]) -> list[str]:
         for version in group.get("versions") or []
         if version.get("freshness") == "Stale" and not version.get("resources")
     ]
+
+
+def group_of_unknown_kinds(entry: str) -> str:
+    """Return the API group of an entry of Client.unknown_groups."""
+    group, slash, _version = entry.partition("/")
+    return group if slash else entry.partition(".")[2]
+
+
+def format_unknown_kinds(entry: str) -> str:
+    """Return an entry of Client.unknown_groups for people."""
+    return f"all kinds of {entry}" if "/" in entry else entry

@@ -18,7 +18,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 )
 
 from .api_errors import api_error
-from .client import Client, append_query_to_path
+from .api_requests import append_query_to_path
+from .client import Client
 from .connection import JSON, METADATA, LineStream, format_request_head, request_bytes
 from .discovery import ServedKind
 from .label_selectors import is_selected

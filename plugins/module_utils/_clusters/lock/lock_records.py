@@ -244,7 +244,7 @@ class ServerStore:
         reply = self.client.raw(method, path, data, query=query)
         self._note_date(reply)
         try:
-            return self.client.parsed(reply, f"{method} {path}")
+            return self.client.parsed(reply, method, path)
         except ApiError as error:
             if error.status == 409:
                 raise LeaseConflictError(str(error)) from error

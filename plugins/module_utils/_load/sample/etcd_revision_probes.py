@@ -24,8 +24,9 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_requests import append_query_to_path
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_server_access import ApiServerAccess
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client, append_query_to_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import (
     METADATA_LIST,
     ApiServerConnection,

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fi
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import MonotonicWallClock
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import api_error
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.api_errors import api_error, status_of_api_server
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import JSON, ApiReply, Broken
 
@@ -153,7 +153,7 @@ class WorkloadLifetimeStopper(RequestThread):
                 reply = self._client.raw("DELETE", f"{path}/{name}", _OPTIONS, JSON)
             except Broken as error:
                 broken = str(error)
-            status = reply.status if reply is not None else 0
+            status = status_of_api_server(reply) if reply is not None else 0
             row = {"type": "stop", "index": index, "name": name, "kind": kind, "status": status}
             self._record(row, due, sent, time.monotonic())
             # 404: somebody else was faster, or a reply was lost.

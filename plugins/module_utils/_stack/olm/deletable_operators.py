@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     format_object_title,
     format_object_titles,
     get_label,
+    is_condition_true,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
@@ -139,12 +140,15 @@ class OwnedSearch:
         return [crd for name in sorted(names) if (crd := self.client.get(kind, name)) is not None]
 
     def _objects_of(self, crd: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the objects of a definition. Raises ApiError if they can't be listed."""
         version = next(entry["name"] for entry in field_at_path(crd, "spec.versions", []) if entry.get("storage"))
         try:
             kind = self.client.kind(
                 f"{field_at_path(crd, 'spec.group')}/{version}", field_at_path(crd, "spec.names.kind")
             )
-        except InputError:
+        except InputError as error:
+            if is_condition_true(crd, "Established"):
+                raise ApiError(f"the objects of {format_object_title(crd)} can't be listed: {error}") from error
             return []
         return self.client.list(kind)[0]
 
@@ -285,12 +289,8 @@ class RunOwners:
                 if kind.namespaced and not namespace:
                     return False  # a wrong reference
                 owner = self._fetched(kind, reference, namespace)
-            except InputError:
+            except (ApiError, InputError):
                 # Nobody knows whether the owner exists. The garbage collector keeps what it owns, too.
-                return False
-            except ApiError as error:
-                if error.status != 403:
-                    raise
                 return False
             if owner is None:
                 return True

@@ -20,7 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import list_objects_of_kinds
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.unlisted_kinds import list_objects_of_kinds
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     field_at_path,

@@ -37,6 +37,8 @@ def told(folder: Path, there: list[dict[str, Any]], scaler: bool = False, **orde
             return 200, {"metadata": {}, "items": there}
         if asked.path == "/api/v1":
             return 200, {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False, "verbs": ["list"]}]}
+        if asked.path == "/apis":
+            return 200, {"groups": []}
         if scaler and "cluster-autoscaler-status" in asked.path:
             return 200, {}
         return 404, {"kind": "Status", "code": 404, "message": "not found"}

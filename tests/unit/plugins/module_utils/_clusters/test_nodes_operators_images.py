@@ -73,6 +73,8 @@ def server_of(objects: dict[str, Any], refused: tuple[str, ...] = ()) -> Scripte
             return 403, status_object(403, "Forbidden", "you may not")
         if path in KINDS and (path != OLM or f"{OLM}/clusterserviceversions" in objects):
             return 200, {"resources": KINDS[path]}
+        if path == "/apis":
+            return 200, {"groups": []}
         if path in objects:
             return 200, {"metadata": {"resourceVersion": "7"}, "items": objects[path]}
         return 404, status_object(404, "NotFound", "not found")

@@ -122,7 +122,7 @@ def test_a_kind_is_looked_up_once_and_an_unknown_one_each_time(tmp_path: Path) -
             client.kind("batch/v1", "Jib")
         assert len(server.asked) == 2
     with (
-        ScriptedServer(lambda asked: (404, b"not found")) as server,
+        ScriptedServer(lambda asked: (200, {"groups": []}) if asked.path == "/apis" else (404, b"not found")) as server,
         client_of(server, tmp_path) as client,
         pytest.raises(InputError, match="no API version 'x.example.com/v1'; is its operator installed?"),
     ):

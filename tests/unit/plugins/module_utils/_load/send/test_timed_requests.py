@@ -119,6 +119,13 @@ def test_a_server_that_is_busy_or_silent_is_asked_again_and_what_is_gone_is_stop
     assert [row["status"] for row in one.rows] == [503, 0, 404]
 
 
+def test_a_404_of_a_proxy_does_not_count_as_stopped(trial: Any) -> None:
+    asked, one = trial((404, b"404 page not found"), DELETED)
+    one.lifetimes.note([(0, one.clock.now())])
+    one.wait()
+    assert [row["status"] for row in one.rows] == [0, 200] and len(asked) == 2
+
+
 @pytest.mark.parametrize(
     ("answer", "retry_time", "error"),
     [(FORBIDDEN, 5.0, ApiError), (BUSY, 0.0, ApiError), (RESET, 0.0, AccessError)],

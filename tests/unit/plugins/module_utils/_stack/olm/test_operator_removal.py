@@ -35,12 +35,16 @@ VERBS = ["list", "delete"]
 
 
 class Store:
-    """An API server with objects by their paths. refused: parts of the requests that it answers with 403."""
+    """An API server with objects by their paths.
+
+    refused: parts of the requests that it answers with 403. broken: paths that it answers with 503.
+    """
 
     def __init__(self, *things: dict[str, Any]) -> None:
         self.kinds = {version: dict(kinds) for version, kinds in KINDS.items()}
         self.objects: dict[str, dict[str, Any]] = {}
         self.refused: tuple[str, ...] = ()
+        self.broken: tuple[str, ...] = ()
         self.asked: list[str] = []
         for thing in things:
             self.put(thing)
@@ -66,6 +70,8 @@ class Store:
         self.asked.append(f"{asked.method} {path}")
         if any(part in self.asked[-1] for part in self.refused):
             return 403, status_object(403, "Forbidden", "no")
+        if path in self.broken:
+            return 503, status_object(503, "ServiceUnavailable", "the server is currently unable to handle the request")
         if "watch=1" in query:
             return 500, status_object(500, "InternalError", "no watches here")
         if path == "/api":
@@ -235,6 +241,27 @@ def test_an_object_whose_owner_may_be_there_is_not_the_runs(
         store.put(ROOT)
     store.refused = ("secrets/hidden",)
     assert is_kept(store, remove(store, tmp_path, monkeypatch)) == kept
+
+
+def test_an_owner_whose_api_server_does_not_answer_is_not_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = thing("metrics.x.io/v1", "Reading", "r", "elsewhere")
+    store = operator(thing("x.io/v1", "Thing", "owned", "elsewhere", owners=[owner]))
+    store.kinds["metrics.x.io/v1"] = {"Reading": True}
+    store.broken = ("/apis/metrics.x.io/v1",)
+    assert is_kept(store, remove(store, tmp_path, monkeypatch))
+
+
+def test_objects_of_a_definition_that_the_server_does_not_serve_now_end_the_removal_before_it_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = operator()
+    store.put(definition("Thing", status={"conditions": [{"type": "Established", "status": "True"}]}))
+    del store.kinds["x.io/v1"]["Thing"]
+    with pytest.raises(ApiError, match="the objects of CustomResourceDefinition things.x.io can't be listed"):
+        remove(store, tmp_path, monkeypatch)
+    assert not [line for line in store.asked if line.startswith("DELETE")]
 
 
 ROLE = thing(RBAC, "ClusterRole", "extra")
