@@ -216,7 +216,7 @@ def delete_cluster_claim(client: Client, spec: ClaimSpec, check: bool = False) -
     deadline = time.monotonic() + spec.timeout
     while (left := client.get(kind, spec.name, spec.namespace)) and left["metadata"]["uid"] == uid:
         if time.monotonic() >= deadline:
-            finalizers = ", ".join(left["metadata"].get("finalizers") or []) or "none"
+            finalizers = ", ".join(map(str, left["metadata"].get("finalizers") or [])) or "none"
             raise WaitTimeout(
                 f"ClusterClaim {spec.namespace}/{spec.name} still exists after {spec.timeout:g} s; "
                 f"finalizers: {finalizers}"

@@ -172,7 +172,7 @@ def _find_matching_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> 
     taint = parse_taint(spec.taint)
     for machine_set in sorted(sets, key=lambda each: each["metadata"]["name"]):
         same = instance_type(machine_set) == spec.instance_type
-        if same and (taint is None or taint in (machine_set["spec"]["template"]["spec"].get("taints") or [])):
+        if same and (taint is None or taint in _taints(machine_set)):
             return machine_set
     return None
 
@@ -193,7 +193,12 @@ def _choose_base_set(sets: Sequence[dict[str, Any]], spec: MachineSetSpec) -> di
 
 
 def _machine_role(machine_set: Mapping[str, Any]) -> str:
-    return str((machine_set["spec"]["template"].get("metadata", {}).get("labels") or {}).get(ROLE, ""))
+    return str(field_at_path(dict(machine_set), f'spec.template.metadata.labels["{ROLE}"]', ""))
+
+
+def _taints(machine_set: Mapping[str, Any]) -> list[Any]:
+    taints = field_at_path(dict(machine_set), "spec.template.spec.taints", [])
+    return taints if isinstance(taints, list) else []
 
 
 def derive_machine_set(base: Mapping[str, Any], spec: MachineSetSpec) -> dict[str, Any]:

@@ -255,7 +255,8 @@ def acquire_cluster_lock(spec: LockSpec, step: StepDirectory, say: Say, check: b
         try:
             start_lock_renewer(task, holding)
         except SeatrialError:
-            holding.release()
+            with suppress(SeatrialError):
+                holding.release()
             raise
     message = f"run {spec.who.run} holds the lock on {where}" + (f" after {waited:.0f} s" if waited >= 1 else "")
     say(message)

@@ -12,7 +12,10 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import field_at_path
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
+    expect_object_form,
+    field_at_path,
+)
 
 from .operator_specs import GLOBAL_NAMESPACE, OperatorSpec
 
@@ -34,20 +37,25 @@ class CatalogOffer:
 def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]]) -> CatalogOffer:
     """Return the offer that matches the operator, from the PackageManifests of its name.
 
-    Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode.
+    Raises InputError for an ambiguous catalog, an unknown channel or version, and an unsupported install mode;
+    DataError for a PackageManifest of another form.
     """
     names = [str(field_at_path(dict(each), "status.catalogSource", "")) for each in manifests]
     if len(manifests) > 1:
         raise InputError(
             f"operators: {operator.package} is in catalogs {', '.join(sorted(names))}. Set catalog to one of them"
         )
-    status = dict(manifests[0])["status"]
+    with expect_object_form(manifests[0]):
+        return _matching_offer(operator, names[0], dict(manifests[0])["status"])
+
+
+def _matching_offer(operator: OperatorSpec, catalog: str, status: Mapping[str, Any]) -> CatalogOffer:
     channels = {each["name"]: each for each in status.get("channels") or []}
     wanted = operator.channel or status.get("defaultChannel") or ""
     if wanted not in channels:
         raise InputError(
             f"operators: {operator.package} has no channel '{wanted}'{suggest_similar_name(wanted, channels)};"
-            f" catalog {names[0]} has {', '.join(sorted(channels)) or 'none'}"
+            f" catalog {catalog} has {', '.join(sorted(channels)) or 'none'}"
         )
     channel = channels[wanted]
     described = channel.get("currentCSVDesc") or {}
@@ -55,12 +63,12 @@ def choose_offer(operator: OperatorSpec, manifests: Sequence[Mapping[str, Any]])
     if not is_csv_of_major_version(csv, operator.major):
         raise InputError(
             f"operators: {operator.package}: channel {wanted} has {csv}, which is not version {operator.major};"
-            f" catalog {names[0]} has the channels {', '.join(sorted(channels))}"
+            f" catalog {catalog} has the channels {', '.join(sorted(channels))}"
         )
     owned = field_at_path(described, "customresourcedefinitions.owned", [])
     return CatalogOffer(
         package=operator.package,
-        catalog=names[0],
+        catalog=catalog,
         catalog_namespace=str(status.get("catalogSourceNamespace") or operator.catalog_namespace),
         channel=wanted,
         csv=csv,

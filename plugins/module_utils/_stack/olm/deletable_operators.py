@@ -18,7 +18,6 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
-    expect_object_form,
     field_at_path,
     format_object_title,
     format_object_titles,
@@ -27,7 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchCache
 
-from .operator_objects import is_created_by_run, objects_created_by_operator
+from .operator_objects import is_created_by_run, names_of_owned_definitions, objects_created_by_operator
 from .operator_specs import CreatedObjects
 
 CRD = "apiextensions.k8s.io/v1"
@@ -305,9 +304,3 @@ class RunOwners:
 def is_owned_by_another_object(resource: dict[str, Any]) -> bool:
     """Return whether another object owns this one, so that it is deleted after it."""
     return bool(field_at_path(resource, "metadata.ownerReferences"))
-
-
-def names_of_owned_definitions(csv: dict[str, Any]) -> list[str]:
-    """Return the names of the definitions that a ClusterServiceVersion owns. Raises DataError for another form."""
-    with expect_object_form(csv):
-        return [str(each["name"]) for each in field_at_path(csv, "spec.customresourcedefinitions.owned", [])]

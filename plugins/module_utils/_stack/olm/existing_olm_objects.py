@@ -191,7 +191,7 @@ def refuse_kinds_of_other_operators(cache: WatchCache, operator: OperatorSpec, o
         package = package_of_csv(cache, csv)
         if package == operator.package:
             continue
-        owned = {each["name"] for each in field_at_path(csv, "spec.customresourcedefinitions.owned", [])}
+        owned = {*operator_objects.names_of_owned_definitions(csv)}
         both = sorted(owned & set(offer.kinds))
         if both:
             raise OwnershipError(

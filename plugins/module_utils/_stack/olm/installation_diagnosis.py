@@ -53,14 +53,14 @@ def causes_of_failed_installation(
 ) -> list[str]:
     """Return the causes as sentences, the most direct one first, and save the objects that they were read from.
 
-    A failed request adds no cause: it must not hide the original failure.
+    A failed request, or an object of another form, adds no cause: it must not hide the original failure.
     """
     causes: list[str] = []
     causes += _subscription_failure_causes(cache, installation)
     causes += _catalog_failure_causes(cache, installation)
-    causes += _install_plan_failure_causes(cache, installation)
-    causes += unmet_requirements(installation.csv())
     try:
+        causes += _install_plan_failure_causes(cache, installation)
+        causes += unmet_requirements(installation.csv())
         namespace, catalogs = installation.namespace, installation.operator.catalog_namespace
         pods = _list_objects(client, "v1", "Pod", namespace)
         causes += causes_in_deployments_and_pods(_list_objects(client, "apps/v1", "Deployment", namespace), pods)
@@ -120,22 +120,30 @@ def _install_plan_failure_causes(cache: WatchCache, installation: OperatorInstal
         for condition in conditions_by_type(plan).values():
             if condition.get("status") == "False" and condition.get("message"):
                 lines.append(f"{format_object_title(plan)}: {condition['message']}")
-        for look in field_at_path(plan, "status.bundleLookups", []):
-            for condition in look.get("conditions") or []:
-                if condition.get("message") and condition.get("type") in ("BundleLookupFailed", "BundleLookupPending"):
-                    lines.append(f"{format_object_title(plan)}: {condition['message']}")
+        with expect_object_form(plan):
+            lookups = [
+                each
+                for look in field_at_path(plan, "status.bundleLookups", [])
+                for each in look.get("conditions") or []
+            ]
+            lines += [
+                f"{format_object_title(plan)}: {condition['message']}"
+                for condition in lookups
+                if condition.get("message") and condition.get("type") in ("BundleLookupFailed", "BundleLookupPending")
+            ]
     return lines
 
 
 def unmet_requirements(csv: dict[str, Any] | None) -> list[str]:
     """Return up to three requirements that a ClusterServiceVersion reports as not met."""
-    bad = [
-        f"{requirement.get('kind')} {requirement.get('name')}:"
-        f" {requirement.get('message') or requirement.get('status')}"
-        for requirement in field_at_path(csv, "status.requirementStatus", [])
-        if requirement.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
-        or (requirement.get("status") == "PresentNotSatisfied" and requirement.get("kind") != "ServiceAccount")
-    ]
+    with expect_object_form(csv or {}):
+        bad = [
+            f"{requirement.get('kind')} {requirement.get('name')}:"
+            f" {requirement.get('message') or requirement.get('status')}"
+            for requirement in field_at_path(csv, "status.requirementStatus", [])
+            if requirement.get("status") not in ("Present", "Satisfied", "PresentNotSatisfied")
+            or (requirement.get("status") == "PresentNotSatisfied" and requirement.get("kind") != "ServiceAccount")
+        ]
     return bad[:3]
 
 

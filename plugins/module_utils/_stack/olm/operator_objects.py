@@ -26,6 +26,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
     apply_json_merge_patch,
     conditions_by_type,
+    expect_object_form,
     field_at_path,
     format_object_title,
     get_label,
@@ -65,22 +66,24 @@ def is_object_ready(item: dict[str, Any], ready: ReadyCondition) -> bool:
         return conditions_by_type(item).get(ready.condition, {}).get("status") == "True"
     if ready.available:
         has, wants = available_pods(item)
-        return (
-            field_at_path(item, "status.observedGeneration", 0) >= field_at_path(item, "metadata.generation", 0)
-            and has >= wants
-        )
+        with expect_object_form(item):
+            seen = field_at_path(item, "status.observedGeneration", 0)
+            return bool(seen >= field_at_path(item, "metadata.generation", 0) and has >= wants)
     value = str(field_at_path(item, ready.field, ""))
     return value == ready.equals if ready.equals else value not in ("", "0")
 
 
 def available_pods(item: dict[str, Any]) -> tuple[int, int]:
-    """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be."""
+    """Return how many pods of a Deployment, StatefulSet or DaemonSet are available, and how many there should be.
+
+    Raises DataError for an object of another form.
+    """
+    has, wants = "status.availableReplicas", "spec.replicas"
     if item.get("kind") == "DaemonSet":
-        # The field is missing until the controller has seen the object.
-        return int(field_at_path(item, "status.numberAvailable", 0)), int(
-            field_at_path(item, "status.desiredNumberScheduled", 1)
-        )
-    return int(field_at_path(item, "status.availableReplicas", 0)), int(field_at_path(item, "spec.replicas", 1))
+        # The second field is missing until the controller has seen the object.
+        has, wants = "status.numberAvailable", "status.desiredNumberScheduled"
+    with expect_object_form(item):
+        return int(field_at_path(item, has, 0)), int(field_at_path(item, wants, 1))
 
 
 def why_not_ready(item: dict[str, Any], ready: ReadyCondition) -> str:
@@ -208,6 +211,12 @@ def objects_created_by_operator(subscription: Mapping[str, Any]) -> CreatedObjec
         raise DataError(
             f"annotation {CREATES} of {format_object_title(subscription)} is damaged: correct or remove it"
         ) from error
+
+
+def names_of_owned_definitions(csv: dict[str, Any]) -> list[str]:
+    """Return the names of the definitions that a ClusterServiceVersion owns. Raises DataError for another form."""
+    with expect_object_form(csv):
+        return [str(each["name"]) for each in field_at_path(csv, "spec.customresourcedefinitions.owned", [])]
 
 
 def subscription_manifest(operator: OperatorSpec, offer: CatalogOffer, run_id: str) -> dict[str, Any]:

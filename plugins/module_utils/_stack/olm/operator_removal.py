@@ -38,10 +38,9 @@ from .deletable_operators import (
     RemovalSpec,
     RunOwners,
     is_owned_by_another_object,
-    names_of_owned_definitions,
 )
 from .delete_and_await import DeletionResult, RecreatedObjects, delete_objects_and_wait, patch_labels
-from .operator_objects import V1ALPHA1, is_created_by_run
+from .operator_objects import V1ALPHA1, is_created_by_run, names_of_owned_definitions
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 

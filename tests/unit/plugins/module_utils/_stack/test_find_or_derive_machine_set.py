@@ -48,6 +48,14 @@ def test_a_set_whose_cloud_is_unknown_is_left_out(odd: object) -> None:
         find_or_derive_machine_set.cloud_provider_and_spec(others)
 
 
+@pytest.mark.parametrize("spec", [None, {}, {"template": 5}, {"template": {"spec": {"taints": 5}, "metadata": []}}])
+def test_a_set_of_another_form_is_not_chosen(spec: object) -> None:
+    odd = {**machine_set("lab-a", 1), "spec": spec}
+    wish = MachineSetSpec(5, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule")
+    there, wanted = find_or_derive_machine_set.choose_or_derive_machine_set([odd, *sets()], wish)
+    assert there is None and wanted["spec"]["template"]["spec"]["taints"]
+
+
 def test_a_set_of_another_instance_type_is_derived_from_the_first_workers() -> None:
     wish = MachineSetSpec(4, instance_type="g5.2xlarge", taint="only-users=yes:NoSchedule", spot=True, disk=200)
     there, made = find_or_derive_machine_set.choose_or_derive_machine_set(sets(), wish)

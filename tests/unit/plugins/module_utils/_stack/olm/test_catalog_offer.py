@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     catalog_offer,
     operator_objects,
@@ -112,6 +112,20 @@ def test_a_duplicate_package_is_refused() -> None:
 def test_a_version_makes_install_plans_wait_for_approval() -> None:
     assert one(version="1").manual and not one().manual
     assert one(approval="Manual").manual
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"channels": [{"name": "stable"}], "defaultChannel": "stable"},
+        {"channels": 5},
+        {"channels": [{"name": "stable", "currentCSV": "a", "currentCSVDesc": []}], "defaultChannel": {"a": 1}},
+    ],
+)
+def test_a_package_manifest_of_another_form_is_named(status: dict[str, Any]) -> None:
+    odd = {"kind": "PackageManifest", "metadata": {"name": "nfd", "namespace": "market"}, "status": status}
+    with pytest.raises(DataError, match="PackageManifest market/nfd: the answer has an unexpected form"):
+        catalog_offer.choose_offer(one(), [odd])
 
 
 def test_operators_in_openshift_operators_watch_all_namespaces() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.olm import (
     delete_and_await,
     installation_diagnosis,
@@ -135,3 +136,17 @@ def test_defaults_of_a_server_are_not_a_difference() -> None:
     assert not operator_objects.contains_all_fields({"a": 1}, {"b": {"c": 2}})
     assert not operator_objects.contains_all_fields({"l": [1, 2]}, {"l": [1]})
     assert operator_objects.contains_all_fields(None, {})
+
+
+@pytest.mark.parametrize("status", [{"availableReplicas": []}, {"availableReplicas": 1, "observedGeneration": "x"}])
+def test_a_workload_of_another_form_is_named(status: dict[str, Any]) -> None:
+    item = {"kind": "Deployment", "metadata": {"name": "d", "namespace": "ns", "generation": 2}, "status": status}
+    with pytest.raises(DataError, match="Deployment ns/d: the answer has an unexpected form"):
+        operator_objects.is_object_ready(item, ReadyCondition(available=True))
+
+
+@pytest.mark.parametrize("rows", [[5], 5, ["a"]])
+def test_requirements_of_another_form_are_said_with_their_version(rows: Any) -> None:
+    csv = {"kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}, "status": {"requirementStatus": rows}}
+    with pytest.raises(DataError, match="ClusterServiceVersion a.v1: the answer has an unexpected form"):
+        installation_diagnosis.unmet_requirements(csv)
