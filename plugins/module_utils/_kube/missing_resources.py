@@ -126,7 +126,8 @@ def _existing_definition(get: Get, asked: re.Match[str]) -> str:
             return ""  # its definitions may have other versions now
         page = get(_DEFINITIONS, accept=METADATA_LIST)
         with expect_documented_form(f"GET {_DEFINITIONS}", page):
-            names = [str(item["metadata"]["name"]) for item in page["items"]]
+            # An empty list of metadata has null as its items.
+            names = [str(item["metadata"]["name"]) for item in page["items"] or ()]
     except ApiError as error:
         if error.status not in (403, 404):
             raise

@@ -97,6 +97,14 @@ def test_a_version_that_its_group_no_longer_has_is_gone_although_the_group_has_d
         client.kind("trainer.example.com/v0", "TrainJob")
 
 
+def test_a_server_without_any_definition_lists_null(tmp_path: Path) -> None:
+    server = KindsServer()
+    empty = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": None}
+    server.reply_to = lambda _method, path: (200, empty) if path.endswith("/customresourcedefinitions") else None
+    with server.client(tmp_path) as client, pytest.raises(InputError, match="no API version 'trainer.example.com/v1'"):
+        client.kind(TRAIN_JOB.api_version, TRAIN_JOB.kind)
+
+
 def test_who_may_not_read_definitions_relies_on_the_discovery(tmp_path: Path) -> None:
     server = KindsServer()
     refused = (403, status_object(403, "Forbidden", "no"))
