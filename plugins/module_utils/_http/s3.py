@@ -146,6 +146,8 @@ class s3_errors:
     def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
         if isinstance(error, RecursionError):
             raise AccessError(f"{self.location.address}: the server redirects each request again") from error
+        if isinstance(error, (AttributeError, LookupError, TypeError, ValueError)):
+            raise AccessError(f"{self.location.address}: an answer of the server has an unexpected form") from error
         module = type(error).__module__ if error is not None else ""
         if not module.startswith(("botocore", "boto3", "s3transfer")):
             return

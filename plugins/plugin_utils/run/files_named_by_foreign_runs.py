@@ -31,8 +31,10 @@ from .run_directory import read_document_if_exists
 
 #: What names a file to write, which need not exist; a relative path is one in the run directory.
 WRITTEN = frozenset({"export_junit", "export_textfile", "doctor_rbac_file", "results_compare_dir", "storage_files_to"})
-#: Ansible runs the program and the templates in an inventory, so that one in the run directory counts, too.
 INVENTORY, LEASED = "cluster_agent_inventory", "lease.quads.yml"
+#: Files that are executed, so that one in the run directory counts, too: Ansible runs the program and the templates in
+#: an inventory, and a template of the report may run for ever or put scripts into the page.
+EXECUTED = frozenset({INVENTORY, "results_template"})
 #: What names a host on which tasks are run.
 HOSTS = frozenset({"cluster_agent_bastion", "workload_run_on"})
 _NO_HOSTS = ("controller", "driver_pod", "localhost")
@@ -72,7 +74,7 @@ def refuse_foreign_machine_use(
     trusted = set(_files_named(known, context.catalogue, directory))
     for setting, path in _files_named(trees, context.catalogue, directory):
         is_used = chosen is None or not _phases_of(setting, context.catalogue).isdisjoint(chosen)
-        outside = setting == INVENTORY or not _is_inside(path, directory)
+        outside = setting in EXECUTED or not _is_inside(path, directory)
         if is_used and outside and (setting, path) not in trusted:
             raise InputError(f"{directory}: {setting} names {path} of this machine, {_AGAIN} {setting} again by -e")
     if chosen is None or not _QUIET.issuperset(chosen):

@@ -73,7 +73,33 @@ def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FO
 
     if _is_secret(setting, key, value):
         return MASK
+    if _is_environment(setting) and not key:
+        value = _mask_odd_environment(value)
     return secret_names.mask_secret_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
+
+
+def _mask_odd_environment(value: Any) -> Any:
+    """Mask what may be a secret in environment variables of a wrong form, which an error would quote.
+
+    That is each text of what is no dictionary, such as a list of names and values, and of a list or dictionary with the
+    name of a secret.
+    """
+    if not isinstance(value, Mapping):
+        return _mask_texts(value)
+    return {
+        key: _mask_texts(entry)
+        if secret_names.is_secret_name(key, anywhere=True) and not isinstance(entry, str)
+        else entry
+        for key, entry in value.items()
+    }
+
+
+def _mask_texts(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _mask_texts(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mask_texts(entry) for entry in value]
+    return MASK if isinstance(value, str) and not setting_templates.has_template(value) else value
 
 
 def _mask_points(setting: str, value: Any, mask_text: Callable[[str], str]) -> Any:

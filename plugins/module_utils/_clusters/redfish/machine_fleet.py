@@ -19,6 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from .bmc_machine import BmcConnection, RedfishMachine
 
@@ -108,9 +109,10 @@ def _call_for_all_machines(
     def one(bmc: BmcConnection) -> dict[str, Any]:
         try:
             machine = RedfishMachine(bmc, params, deadline, say)
-            machine.find()
-            changed = act(machine)
-            state = {**machine.state(), "changed": changed, "error": ""}
+            with expect_documented_form(f"{bmc.name}: its BMC {bmc.address}", {}):
+                machine.find()
+                changed = act(machine)
+                state = {**machine.state(), "changed": changed, "error": ""}
         except SeatrialError as error:
             return {"name": bmc.name, "power": None, "media": [], "changed": True, "error": str(error)}
         if changed:

@@ -221,7 +221,7 @@ def collect_past_runs(
     explained: dict[str, PastRun] = {}
     for source in request.sources:
         used = 0
-        read_source = partial(_read_source_runs, request, source, str(run.record.get("project") or ""))
+        read_source = partial(_read_source_runs, request, source, str(run.record.get("project") or ""), started)
         runs = store.read(source, read_source, notes, unread) if store else read_source(notes, unread)
         for past in runs:
             if past.run in (run.id, *matched, *without):
@@ -242,15 +242,15 @@ def collect_past_runs(
                 break
     if store:
         store.save()
-    newest = sorted(matched, key=lambda name: _run_start_time(matched[name]), reverse=True)
-    kept, older = newest[: request.most], newest[request.most :]
-    too_old = [LeftOut(name, f"older than the newest {request.most}") for name in older]
+    newest = sorted(matched, key=lambda name: _rank_of_run(matched[name]), reverse=True)
+    kept, others = newest[: request.most], newest[request.most :]
+    too_old = [LeftOut(name, f"older than the newest {request.most}") for name in others]
     compared = [past.point.labels for points in matched.values() for group in points.values() for past in group]
     notes += [*unread, *_without_effect([*own.values(), *compared], request.rules)]
     return RunHistory(
         request.sources,
         len(matched) + len(left),
-        tuple(reversed(kept)),
+        tuple(sorted(kept, key=lambda name: _rank_of_run(matched[name])[1])),
         (*left.values(), *too_old),
         tuple(notes),
         {number: _sorted_comparable_points(matched, kept, number) for number in own},
@@ -260,8 +260,9 @@ def collect_past_runs(
     )
 
 
-def _run_start_time(points: Mapping[str, Sequence[ComparablePoint]]) -> str:
-    return next(past.run.at for group in points.values() for past in group)
+def _rank_of_run(points: Mapping[str, Sequence[ComparablePoint]]) -> tuple[bool, str]:
+    """Return whether a run is an own one, and when it began. A stranger chooses the time of a received one."""
+    return next((past.run.own, past.run.at) for group in points.values() for past in group)
 
 
 def _sorted_comparable_points(
@@ -289,9 +290,13 @@ def _unset_setting_defaults(run: Run, point: Point) -> frozenset[str]:
 
 
 def _read_source_runs(
-    request: HistoryRequest, source: str, project: str, notes: list[str], unread: list[str]
+    request: HistoryRequest, source: str, project: str, started: str, notes: list[str], unread: list[str]
 ) -> Iterator[PastRun]:
-    """Yield the runs of a source, the newest first; note what cannot be read. unread: gets why the source cannot be."""
+    """Yield the runs of a source, the newest first; note what cannot be read.
+
+    started: of the run that is judged; later runs are not among the most that are read. unread: gets why the source
+    cannot be read.
+    """
     damaged: list[str] = []
     begun = time.monotonic()
     count = 0
@@ -299,7 +304,7 @@ def _read_source_runs(
     with leave_out_damaged_run(failed, source):
         for past in request.read(source, project, damaged):
             yield past
-            count += 1
+            count += not (started and past.at > started)
             if count >= MOST_READ or time.monotonic() - begun > LONGEST:
                 notes.append(f"history {source}: only the newest {formats.format_count(count, 'run')} were read")
                 break

@@ -77,6 +77,7 @@ class PastRun:
     """A run of a history. verdict: empty if it has none. source: the folder, prefix or index that it was read from.
 
     points: the attempts that count. findings: signatures of failures that were found in it, None if none were sought.
+    own: False for a run directory that was copied, moved or received.
     """
 
     run: str
@@ -85,6 +86,7 @@ class PastRun:
     source: str
     points: tuple[PastPoint, ...]
     findings: tuple[str, ...] | None = None
+    own: bool = True
 
 
 @dataclass(frozen=True)

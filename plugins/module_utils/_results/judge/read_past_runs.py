@@ -15,7 +15,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,9 @@ Document = Mapping[str, Any]
 
 
 def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Iterator[PastRun]:
-    """Yield the runs of a project in a folder or at most two levels below it, the newest first.
+    """Yield the runs of a project in a folder or at most two levels below it: own ones first, each the newest first.
 
-    Of the directories of one run, own ones come first. A replot counts only if it is one of this user's, of an own
+    A stranger chooses the times of a received run. A replot counts only if it is one of this user's, of an own
     run. notes: gets a sentence on each damaged file. Other folders and files are ignored. Raises DataError if the
     folder cannot be read.
     """
@@ -75,11 +75,11 @@ def read_runs_from_folder(folder: Path, project: str, notes: list[str]) -> Itera
             origin = evidence_of_origin(record, top)
             if origin[0] or not record.get("replot"):
                 started = formats.normalize_time_to_utc_text(record.get("started"))
-                runs.append((started, origin, str(top), record))
-    for _started, _origin, top_name, record in sorted(runs, key=lambda run: run[:3], reverse=True):
+                runs.append((origin[0] > 0, started, origin, str(top), record))
+    for own, _started, _origin, top_name, record in sorted(runs, key=lambda run: run[:4], reverse=True):
         past = None
         with leave_out_damaged_run(notes, top_name):
-            past = read_past_run(Path(top_name), record, str(folder), notes)
+            past = replace(read_past_run(Path(top_name), record, str(folder), notes), own=own)
         if past is not None:
             yield past
 

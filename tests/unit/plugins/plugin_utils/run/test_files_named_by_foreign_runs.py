@@ -272,3 +272,13 @@ def test_a_name_of_a_run_or_point_leads_to_no_other_folder(tmp_path: Path, own: 
     (own / "run.yml").write_text("---\n" + json.dumps({**document, "id": name}))
     with pytest.raises(InputError, match="run.yml: id .* is no name of a run or of a point"):
         begin(tmp_path, ["cleanup"], {"run_dir": str(own)})
+
+
+def test_a_template_in_the_directory_of_a_stranger_is_not_rendered(tmp_path: Path, own: Path) -> None:
+    template = received(own, {}) / "report.html.j2"
+    template.write_text("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
+    directory = received(own, {"results_template": str(template)})
+    with pytest.raises(InputError, match="results_template names .*/report.html.j2 of this machine"):
+        begin(tmp_path, ["report"], {"run_dir": str(directory)})
+    named = {"run_dir": str(directory), "results_template": str(template)}
+    assert begin(tmp_path, ["report"], named)["run_dir"] == str(directory)

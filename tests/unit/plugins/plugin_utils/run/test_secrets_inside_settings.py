@@ -303,3 +303,18 @@ def test_no_preset_of_the_collection_has_any() -> None:
 def test_secret_variables_that_are_no_settings_are_masked_in_the_command(tmp_path: Path, name: str) -> None:
     directory = begun(tmp_path, extra={name: "kanary42", "inner": {name: "kanary43"}})
     assert "<secret>" in yaml.safe_load((directory / "run.yml").read_text())["command"]
+
+
+@pytest.mark.parametrize(
+    "value", [f"MY_TOKEN={CANARY}", [{"name": "MY_TOKEN", "value": CANARY}], [CANARY], f"MY_TOKEN: {CANARY}"]
+)
+def test_environment_variables_of_a_wrong_form_are_refused_without_their_values(tmp_path: Path, value: object) -> None:
+    with pytest.raises(InputError, match="fine_tuning_environment is a dictionary") as refused:
+        session(tmp_path, extra={"fine_tuning_environment": value}).begin()
+    assert "kanary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [[CANARY], {"inner": CANARY}])
+def test_a_list_with_the_name_of_a_secret_is_masked(tmp_path: Path, value: object) -> None:
+    masked = secrets_inside_settings.mask_setting("fine_tuning_environment", {"HUB_API_KEY": value, "PATHS": ["a"]})
+    assert "kanary" not in str(masked) and masked["PATHS"] == ["a"]

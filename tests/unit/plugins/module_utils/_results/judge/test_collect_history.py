@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.schemas.verdict_and_comparison_schemas import (
     HISTORY,
 )
@@ -306,3 +307,29 @@ def test_causes_of_failures_are_counted_in_all_runs_before_this_one(tmp_path: Pa
     assert history.used == ()
     assert history.findings == {"quota": [run_id(1), run_id(3)], "oom": [run_id(1)]}
     assert list(history.findings_of) == [run_id(1), run_id(2), run_id(3)]
+
+
+def test_received_runs_displace_no_own_ones_whatever_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect_history, "MOST_READ", 3)
+    for number in (1, 2):
+        own = write_past_run(tmp_path / "own", number, float(number))
+        files.write_yaml(own / "run.yml", {**files.read_yaml(own / "run.yml"), **recorded_path_and_inode(own, own)})
+    for number in (3, 4, 5, 8, 9):
+        write_past_run(tmp_path / "own", number, 99.0)
+        write_past_run(tmp_path / "received", number + 10, 99.0)
+    top = write_past_run(tmp_path, 6, 6.0)
+    assert values(collect(top, tmp_path / "own", most=2), top)[0] == [1.0, 2.0]
+    found = collect(top, tmp_path / "received", tmp_path / "own", most=3)
+    assert found.used == (run_id(1), run_id(2), run_id(5))
+
+
+def test_runs_later_than_this_one_are_not_among_the_most_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect_history, "MOST_READ", 2)
+    for number in (1, 2, 6, 7, 8):
+        write_past_run(tmp_path / "history", number, float(number))
+    top = write_past_run(tmp_path, 5, 5.0)
+    assert values(collect(top, tmp_path / "history"), top)[0] == [1.0, 2.0]

@@ -185,7 +185,7 @@ def test_a_replot_counts_only_if_it_is_an_own_one_of_an_own_run(tmp_path: Path) 
     files.write_yaml(received / "run.yml", forged)
     found, notes = read(tmp_path)
     values = [(run.run, run.points[0].kpis[KPI].value) for run in found]
-    assert (values, notes) == ([(run_id(2), 2.0), (run_id(1), 1.5), (run_id(1), 1.0)], [])
+    assert (values, notes) == ([(run_id(1), 1.5), (run_id(1), 1.0), (run_id(2), 2.0)], [])
 
 
 def test_of_two_directories_of_a_run_the_own_one_comes_first(tmp_path: Path) -> None:
