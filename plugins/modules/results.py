@@ -296,6 +296,7 @@ report:
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -314,6 +315,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._results.timeli
     WorkloadSelection,
     write_timeline,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run import run_reader
 
 
 def timeline(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,7 +389,7 @@ def main() -> None:
     def compute(step: StepDirectory) -> dict[str, Any]:
         results: dict[str, Any] = {"changed": False}
         for stage in (name for name in STAGES if name in module.params["stages"]):
-            with step.timed("results", stage):
+            with step.timed("results", stage), run_reader.expect_documented_files(Path(module.params["run_dir"])):
                 result = STAGES[stage](module.params)
             results[stage] = log_summary_and_warnings(step, module.warn, result)
             results["changed"] |= result["changed"]

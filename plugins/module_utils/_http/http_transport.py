@@ -141,7 +141,11 @@ def basic_authorization_header(user: str, password: str) -> str:
 def url_without_secrets(url: str) -> str:
     """Return an address without credentials, query and fragment."""
     parts = urlsplit(url)
-    if not parts.hostname:
+    try:
+        known = parts.hostname and (parts.port or True)
+    except ValueError:  # no number of a port: a password, if it has a slash
+        known = False
+    if not known:
         return url.rpartition("@")[2]
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"

@@ -27,6 +27,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     unpack_archive,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_client import HttpClient, HttpPolicy
+from ansible_collections.perfscale.seatrial.plugins.module_utils._http.http_transport import url_without_secrets
 
 from . import schema_migration
 from .run_reader import FOREIGN, Run, has_foreign_files
@@ -226,10 +227,13 @@ def find_run_directory(folder: Path, source: str) -> Path:
 
 def _download_archive(url: str, scratch: Path, authority: str) -> Path:
     parts = urlsplit(url)
+    shown = url_without_secrets(url)
     if parts.scheme == "http":
-        raise InputError(f"source {url}: http:// is refused, because it can be tampered with; use https://")
+        raise InputError(f"source {shown}: http:// is refused, because it can be tampered with; use https://")
     target = scratch / (Path(parts.path).name or "run.tar")
-    client = HttpClient(f"source {url}", authority=authority, policy=HttpPolicy(total=6 * 3600.0, max_bytes=MOST_BYTES))
+    client = HttpClient(
+        f"source {shown}", authority=authority, policy=HttpPolicy(total=6 * 3600.0, max_bytes=MOST_BYTES)
+    )
     client.download(url, target)
     return target
 

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import is_own_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     DataError,
     InputError,
     SeatrialError,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import format_list, format_setting_value
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import expect_documented_form
 
 from . import timeline_table
 from .drop_wrong_types import drop_wrong_types
@@ -237,6 +239,20 @@ def _read_document_or_note_missing(run: Run, path: Path, schema: str = "", neede
         run.damaged.append(f"{where} has values of a wrong type, which are left out: {format_list(dropped, 3)}")
         run.missing.append(run.damaged[-1])
     return kept
+
+
+@contextmanager
+def expect_documented_files(top: Path) -> Iterator[None]:
+    """Read a run directory in the body. Of one that was copied or received, a file of another form is a DataError.
+
+    Of an own one it is an error of ours, with its traceback.
+    """
+    record = _read_document_or_note_missing(Run(top), top / "run.yml", "run/1")
+    if is_own_run(record, top):
+        yield
+        return
+    with expect_documented_form(f"{top}: a file of this run", {}, DataError):
+        yield
 
 
 def points_with_numbers(run: Run, numbers: Iterable[str]) -> list[Point]:

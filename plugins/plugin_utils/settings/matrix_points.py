@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, suggest_similar_name
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import limit_processor_time
 
 from . import dotted_paths, setting_templates
 from .setting_templates import Render, looks_like_template
@@ -27,6 +28,12 @@ _METHODS = frozenset({"startswith", "endswith", "lower", "upper", "strip", "spli
 _OF_ELEMENTS = frozenset({"map", "select", "reject", "selectattr", "rejectattr"})
 #: Filters and tests of Ansible that read nothing but their input.
 _OF_ANSIBLE = frozenset({"bool", "difference", "intersect", "union", "regex_search", "split", "ternary", "version"})
+#: Filters that make a text or a list of any size, for which a condition has no use.
+_GROWING = frozenset({"batch", "center", "format", "indent", "replace", "slice", "urlize", "wordwrap", "xmlattr"})
+#: Largest number in a product, which would repeat a text.
+_LARGEST_FACTOR = 1_000_000
+#: Seconds of processor time for a condition at a point.
+CONDITION_LIMIT = 2.0
 _TESTS_OF_ANSIBLE = frozenset({"match", "search", "regex", "contains", "subset", "superset"})
 
 
@@ -144,8 +151,9 @@ def why_point_skipped(
                 like = f" (did you mean '{near[0]}'?)" if len(near) == 1 else suggest_similar_name(name, settings)
                 raise _matrix_error(SKIP_IF, f"{where}: '{text}' names the unknown setting '{name}'{like}")
         try:
-            result, _late = render("{{ true if (" + text + ") else false }}", settings)
-        except SettingsError as error:
+            with limit_processor_time(CONDITION_LIMIT, f"'{text[:60]}'"):
+                result, _late = render("{{ true if (" + text + ") else false }}", settings)
+        except InputError as error:
             raise _matrix_error(SKIP_IF, f"{where}: {error}") from error
         if result is True:
             return f"{where}: {text}"
@@ -182,6 +190,9 @@ def _what_is_more_than_compared(template: str) -> str:
     for attribute in tree.find_all(nodes.Getattr):
         if attribute.attr.startswith("_"):
             return f"reads {attribute.attr}"
+    for made in tree.find_all((nodes.Mul, nodes.Pow, nodes.Mod)):
+        if isinstance(made, nodes.Pow) or _may_be_text(made.left) or _may_be_text(made.right):
+            return "makes a text or a power"
     for used in tree.find_all((nodes.Filter, nodes.Test)):
         names = [used.name, *(_name_of_inner_filter(used) if used.name in _OF_ELEMENTS else ())]
         for name in names:
@@ -190,10 +201,19 @@ def _what_is_more_than_compared(template: str) -> str:
     return ""
 
 
+def _may_be_text(node: Any) -> bool:
+    """Return whether the operand of a product may be a text or a list, which it would repeat, or a large number."""
+    from jinja2 import nodes
+
+    if isinstance(node, nodes.Const):
+        return not isinstance(node.value, (int, float)) or abs(node.value) > _LARGEST_FACTOR
+    return isinstance(node, (nodes.Concat, nodes.List, nodes.Filter))
+
+
 def _filters_and_tests() -> set[str]:
     from jinja2 import defaults
 
-    return {*defaults.DEFAULT_FILTERS, *defaults.DEFAULT_TESTS, *_OF_ANSIBLE, *_TESTS_OF_ANSIBLE} - {"attr"}
+    return {*defaults.DEFAULT_FILTERS, *defaults.DEFAULT_TESTS, *_OF_ANSIBLE, *_TESTS_OF_ANSIBLE} - _GROWING - {"attr"}
 
 
 def _name_of_inner_filter(used: Any) -> list[str]:

@@ -157,7 +157,7 @@ def first_point_that_cannot_run(role: Path, points: Sequence[MatrixPoint], rende
 
 
 #: Above these numbers, others who use the cluster notice a load: pods of a point, pods in one second, simulated nodes.
-HEAVY_PODS, HEAVY_RATE, HEAVY_NODES = 500, 50, 100
+HEAVY_PODS, HEAVY_RATE, HEAVY_NODES, HEAVY_GPUS = 500, 50, 100, 10_000
 #: Above these numbers of seconds, workloads of a point, or what waits for them, keep the cluster from others.
 HEAVY_LOAD, HEAVY_TIMEOUT = 4 * 3600, 24 * 3600
 #: Above this number of seconds, all points of a run together do.
@@ -177,6 +177,8 @@ def first_heavy_load(role: Path, points: Sequence[MatrixPoint], render: Render, 
     for point in points:
         if (nodes := point.settings.get("fake_gpu_nodes") or 0) > HEAVY_NODES:
             return f"point {point.name} has {formats.format_count(nodes, 'simulated node')} (at most {HEAVY_NODES})"
+        if (gpus := nodes * (point.settings.get("fake_gpu_gpus_per_node") or 0)) > HEAVY_GPUS:
+            return f"point {point.name} has {formats.format_count(gpus, 'simulated GPU')} (at most {HEAVY_GPUS:,})"
         for name in (f"{role.name}_timeout", f"{role.name}_ready_timeout"):
             if (seconds := point.settings.get(name) or 0) > HEAVY_TIMEOUT:
                 return f"point {point.name} waits for {formats.format_duration(seconds)} ({name}; at most 24 h)"

@@ -177,6 +177,10 @@ def _neutralise_text(value: Any) -> Any:
     return untrusted_input.escape_control_characters(value) if is_text else value
 
 
+#: Seconds of processor time for the page; one of 100,000 workloads takes some seconds.
+RENDERING_LIMIT = 300.0
+
+
 def render_template(template: Path, content: Mapping[str, Any]) -> str:
     """Render the template; all values are escaped, and an undefined variable is an error."""
     import jinja2.sandbox
@@ -190,7 +194,8 @@ def render_template(template: Path, content: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(kpi_text_filters.FILTERS)
-    return environment.get_template(template.name).render(content)
+    with untrusted_input.limit_processor_time(RENDERING_LIMIT, f"template {template}", hint=""):
+        return environment.get_template(template.name).render(content)
 
 
 def write_report(run_dir: str, template: str) -> Result:

@@ -9,7 +9,14 @@ import os
 import signal
 from pathlib import Path
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import read_run_directory
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._run.run_reader import (
+    expect_documented_files,
+    read_run_directory,
+)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -50,3 +57,15 @@ def test_values_of_a_wrong_type_are_left_out_and_said(tmp_path: Path) -> None:
         "cluster.yml has values of a wrong type, which are left out: clusters/sutest",
     ]
     assert set(run.damaged) <= set(run.missing)
+
+
+def test_files_of_another_form_are_an_error_of_a_received_run_and_one_of_ours_of_an_own(tmp_path: Path) -> None:
+    files.write_yaml(tmp_path / "run.yml", {"project": "serving"})
+    with (
+        pytest.raises(DataError, match=f"{tmp_path}: a file of this run: .* unexpected form"),
+        expect_documented_files(tmp_path),
+    ):
+        raise KeyError("bytes")
+    files.write_yaml(tmp_path / "run.yml", recorded_path_and_inode(tmp_path, tmp_path))
+    with pytest.raises(KeyError), expect_documented_files(tmp_path):
+        raise KeyError("bytes")

@@ -157,6 +157,10 @@ def test_a_pull_request_that_cannot_be_read_is_an_error() -> None:
         ("/test serving light\n/var serving_streams: 4\n/var serving_duration: 60", ""),
         ("/test serving slo_light", ""),
         ("/test workload_scale light\n/var workload_scale_sandbox_pool: 10000", "pods (at most 500)"),
+        (
+            "/test fine_tuning light\n/var fake_gpu_nodes: 100\n/var fake_gpu_gpus_per_node: 101",
+            "point 001 has 10,100 simulated GPUs (at most 10,000)",
+        ),
         ("/test fine_tuning light\n/var fake_gpu_nodes: 101", "point 001 has 101 simulated nodes (at most 100)"),
         ("/test fine_tuning light\n/var matrix: {fine_tuning_pod_count: [1, 60]}", "point 002 has 720 pods"),
         ("/test fine_tuning light\n/var repeat: {max: 200}", "200 attempts at points"),
