@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
@@ -15,6 +16,7 @@ class ConfigMapStore(Client):
     """Takes POST and merge PATCH. ``written``: bytes of all writes. ``before``, ``after``: called around each one."""
 
     def __init__(self) -> None:
+        self.access = SimpleNamespace(server="https://cluster.example.com")  # type: ignore[assignment]
         self.held: dict[str, dict[str, Any]] = {}
         self.written = 0
         self.before: Callable[[], None] = lambda: None

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+#: Beginning of every label of this collection.
+PREFIX = "perfscale.seatrial/"
 RUN = "perfscale.seatrial/run"
 POINT = "perfscale.seatrial/point"
 INDEX = "perfscale.seatrial/index"

@@ -100,6 +100,7 @@ class RunCleanup:
         # Kinds of which the run had objects: not being able to list them is an error.
         self._seen: set[ServedKind] = set()
         self._stays: set[str] = set()  # uids of what is kept for others
+        self._unreleased: list[str] = []  # what is kept for others with our label, and why
 
     # Find
 
@@ -151,7 +152,8 @@ class RunCleanup:
     def clean(self, timeout: float) -> CleanupOutcome:
         """Delete until no object of any kind is found.
 
-        Raises CleanupTimeout naming what is left after ``timeout`` seconds.
+        Raises CleanupTimeout naming what is left after ``timeout`` seconds, ApiError at the end for objects of others
+        from which our label could not be removed.
         """
         deadline = time.monotonic() + timeout
         for number in itertools.count():
@@ -175,15 +177,13 @@ class RunCleanup:
                 self._delete_until_gone(wave, deadline, timeout)
         self._wait_dependents(deadline, timeout)
         self.outcome.deleted = deletion_order.count_by_kind(self._deleted.values())
+        if self._unreleased:
+            raise ApiError(f"cleanup of run {self.run_id}: our label is left on {'; '.join(self._unreleased)}")
         return self.outcome
 
     def _delete_wave(self, wave: Sequence[LabelledObject]) -> None:
         """Send the deletions of a wave, except those that the garbage collector will make."""
-        keep = self._hand_over([labelled for labelled in wave if labelled.kind.kind == "Namespace"])
-        keep += self._used_definitions(
-            [labelled for labelled in wave if labelled.kind.kind == "CustomResourceDefinition"]
-        )
-        deleted = [labelled for labelled in wave if labelled not in keep]
+        deleted = self._without_kept(wave)
         self._delete([labelled for labelled in deletion_order.objects_without_owners(deleted) if not labelled.deleting])
         self._deleted.update({labelled.uid: labelled for labelled in deleted})
 
@@ -195,7 +195,7 @@ class RunCleanup:
         """
 
         def delete(labelled: LabelledObject) -> None:
-            self.client.delete_seen(labelled.kind, labelled.name, labelled.namespace, labelled.uid)
+            self.client.delete_seen(labelled.kind, labelled.metadata)
 
         reported = time.monotonic()
         with ThreadPool(_PARALLEL) as pool:
@@ -222,7 +222,7 @@ class RunCleanup:
                 return
             if time.monotonic() >= deadline:
                 raise self._timeout_error(left, timeout)
-            new = [labelled for labelled in left if not labelled.deleting]
+            new = self._without_kept([labelled for labelled in left if not labelled.deleting])
             late = time.monotonic() - began > _GRACE
             self._delete(
                 [labelled for labelled in new if late or not self._deleted.keys() & {labelled.uid, *labelled.owners}]
@@ -283,6 +283,14 @@ class RunCleanup:
 
     # Keep
 
+    def _without_kept(self, objects: Sequence[LabelledObject]) -> list[LabelledObject]:
+        """Return the objects without the namespaces and definitions that are kept for others."""
+        keep = self._hand_over([labelled for labelled in objects if labelled.kind.kind == "Namespace"])
+        keep += self._used_definitions(
+            [labelled for labelled in objects if labelled.kind.kind == "CustomResourceDefinition"]
+        )
+        return [labelled for labelled in objects if labelled not in keep]
+
     def _hand_over(self, namespaces: Sequence[LabelledObject]) -> list[LabelledObject]:
         """Keep namespaces that have, or may have, objects of others: remove our label from them, and report it."""
         if not namespaces:
@@ -325,19 +333,33 @@ class RunCleanup:
         return f"the API discovery lacks {definition.name}" if is_condition_true(current, "Established") else []
 
     def _release(self, labelled: LabelledObject, why: str) -> None:
-        """Remove the run's label: the object belongs to others from now on. Without permission it keeps the label."""
+        """Remove the run's label: the object belongs to others from now on. Without permission it keeps the label.
+
+        An object that is gone, or another one of its name, needs nothing. Another error fails the cleanup at its end.
+        """
         self._stays.add(labelled.uid)
         note = {"perfscale.seatrial/left-by": self.run_id}
-        patch = {"metadata": {"labels": {run_labels.RUN: None}, "annotations": note}}
+        patch = {"metadata": {"uid": labelled.uid, "labels": {run_labels.RUN: None}, "annotations": note}}
         label = "without our label"
         try:
             self.client.request("PATCH", labelled.kind.path("", labelled.name), patch, content_type=MERGE_PATCH)
         except ApiError as error:
-            if error.status != 403:
-                raise
             label = "with our label, which we may not remove"
+            if error.status != 403:
+                if not self._is_still_there(labelled):
+                    return
+                label = "with our label, which could not be removed"
+                self._unreleased.append(f"{labelled.title}: {error}")
         self.outcome.handed_over.append(labelled.title)
         self.say(f"{labelled.title} is kept {label}, because {why}")
+
+    def _is_still_there(self, labelled: LabelledObject) -> bool:
+        """Return whether the object is the one that was found; also if the server does not say."""
+        try:
+            found = self.client.get(labelled.kind, labelled.name, labelled.namespace, metadata_only=True)
+        except ApiError:
+            return True
+        return found is not None and found["metadata"].get("uid") == labelled.uid
 
 
 def verify_nothing_left(sweep: RunCleanup) -> CleanupOutcome:

@@ -65,6 +65,11 @@ class LabelledObject:
         held = f" (held by finalizer {', '.join(self.finalizers)})" if self.deleting and self.finalizers else ""
         return f"{self.kind.kind} {place}{held}"
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What identifies the object in its metadata."""
+        return {"namespace": self.namespace, "name": self.name, **({"uid": self.uid} if self.uid else {})}
+
 
 def metadata_for_deletion(kind: ServedKind, item: dict[str, Any]) -> LabelledObject:
     """Read an object's metadata."""

@@ -212,7 +212,7 @@ def delete_cluster_claim(client: Client, spec: ClaimSpec, check: bool = False) -
     if check:
         return True
     uid = claim_object["metadata"]["uid"]
-    client.delete(kind, spec.name, spec.namespace, {"preconditions": {"uid": uid}})
+    client.delete_seen(kind, claim_object["metadata"])
     deadline = time.monotonic() + spec.timeout
     while (left := client.get(kind, spec.name, spec.namespace)) and left["metadata"]["uid"] == uid:
         if time.monotonic() >= deadline:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ from .api_server_access import ApiServerAccess
 from .connection import JSON, METADATA, METADATA_LIST
 from .discovery import ServedKind
 from .label_selectors import is_selected
+from .lost_labels import refuse_lost_labels
 from .missing_resources import DEFINITIONS_GROUP
 from .object_accessors import is_condition_true
 
@@ -127,13 +128,26 @@ class Client(ApiRequests):
     # Objects
 
     def create(self, manifest: dict[str, Any], query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """POST an object into its namespace, by default that of the kubeconfig."""
-        return self.request("POST", self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
+        """POST an object into its namespace, by default that of the kubeconfig. Raises as post() does."""
+        return self.post(self.kind_of(manifest).path_of(manifest, self.access.namespace), manifest, query)
 
-    def create_once(self, path: str, manifest: Any, query: dict[str, Any] | None = None) -> bool:
-        """POST an object as request() does; return False if one of its name exists, which is kept."""
+    def post(self, path: str, manifest: dict[str, Any], query: dict[str, Any] | None = None) -> dict[str, Any]:
+        """POST an object and return it. path: of its kind, in its namespace.
+
+        Raises OwnershipError if the cluster takes labels of ours from it: it is deleted again.
+        """
+        made: dict[str, Any] = self.request("POST", path, manifest, query)
+
+        def undo() -> bool:
+            return self._delete_exactly(f"{path}/{quote(manifest['metadata']['name'], safe='')}", made["metadata"], {})
+
+        refuse_lost_labels(self.access.server, manifest, made, None if (query or {}).get("dryRun") else undo)
+        return made
+
+    def create_once(self, path: str, manifest: dict[str, Any], query: dict[str, Any] | None = None) -> bool:
+        """POST an object as post() does; return False if one of its name exists, which is kept."""
         try:
-            self.request("POST", path, manifest, query)
+            self.post(path, manifest, query)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -162,7 +176,10 @@ class Client(ApiRequests):
             raise
 
     def delete(self, kind: ServedKind, name: str, namespace: str = "", options: dict[str, Any] | None = None) -> bool:
-        """Delete an object; return False if there is none. ``options``: fields of DeleteOptions."""
+        """Delete whatever has this name; return False if there is none. ``options``: fields of DeleteOptions.
+
+        An object that was read is deleted with delete_seen().
+        """
         try:
             self.request("DELETE", kind.path(namespace, name), options)
         except ApiError as error:
@@ -171,16 +188,29 @@ class Client(ApiRequests):
             raise
         return True
 
-    def delete_seen(self, kind: ServedKind, name: str, namespace: str, uid: str) -> None:
-        """Delete exactly the object with this uid, then its dependents; a new one of the same name is kept."""
-        options: dict[str, Any] = {"propagationPolicy": "Background"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+    def delete_seen(
+        self, kind: ServedKind, metadata: Mapping[str, Any], unchanged: bool = False, **options: Any
+    ) -> bool:
+        """Delete exactly the object that was read with this ``metadata``, by default its dependents after it.
+
+        Returns False if it is gone, or if the name is another object's now, which is kept. unchanged: keep also an
+        object that has changed since. options: fields of DeleteOptions. Raises AccessError for metadata without a uid.
+        """
+        path = kind.path(str(metadata.get("namespace") or ""), metadata["name"])
+        return self._delete_exactly(path, metadata, options, ("uid", "resourceVersion") if unchanged else ("uid",))
+
+    def _delete_exactly(
+        self, path: str, metadata: Mapping[str, Any], options: Mapping[str, Any], keys: tuple[str, ...] = ("uid",)
+    ) -> bool:
+        with expect_documented_form(f"DELETE {path} at {self.access.server}", metadata):
+            known = {key: metadata[key] for key in keys}
         try:
-            self.delete(kind, name, namespace, options)
+            self.request("DELETE", path, {"propagationPolicy": "Background", **options, "preconditions": known})
         except ApiError as error:
-            if error.status != 409:
+            if error.status not in (404, 409):
                 raise
+            return False
+        return True
 
     def pages(
         self,

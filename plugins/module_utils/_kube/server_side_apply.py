@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
 
 from .client import Client
+from .lost_labels import refuse_lost_labels
 from .object_accessors import apply_json_merge_patch, format_object_title, get_label
 
 #: In place of the content of a Secret, before and after a change.
@@ -86,7 +88,8 @@ def apply_manifests_with_diff(
     diff, applied = ObjectDiff(), []
     for manifest in manifests:
         meta = manifest["metadata"]
-        before = client.get(client.kind_of(manifest), meta["name"], meta.get("namespace", ""))
+        kind = client.kind_of(manifest)
+        before = client.get(kind, meta["name"], meta.get("namespace", ""))
         if before is not None and _is_object_of_others(manifest, before):
             if manifest["kind"] == "Namespace":
                 continue
@@ -95,7 +98,9 @@ def apply_manifests_with_diff(
                 "run: nothing was changed. Choose another name or namespace, or remove it first"
             )
         after = _apply_manifest(client, manifest, before is None and check, check)
-        _refuse_lost_label(client, manifest, after, before is None and not check)
+        new = before is None and not check
+        undo = partial(client.delete_seen, kind, after.get("metadata") or {}) if new else None
+        refuse_lost_labels(client.access.server, manifest, after, undo)
         if before is None:
             diff.created(manifest)
         elif _object_without_server_fields(before) != _object_without_server_fields(after):
@@ -109,24 +114,6 @@ def apply_manifests_with_diff(
 def _is_object_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     run = get_label(manifest, run_labels.RUN)
     return bool(run) and get_label(before, run_labels.RUN) != run
-
-
-def _refuse_lost_label(client: Client, manifest: dict[str, Any], after: Mapping[str, Any], created: bool) -> None:
-    """Raise OwnershipError for an object that a webhook has taken the run's label from: no clean-up would find it.
-
-    created: whether it is new, so that it is deleted again.
-    """
-    if not _is_object_of_others(manifest, after):
-        return
-    if created:
-        meta = after["metadata"]
-        client.delete_seen(
-            client.kind_of(manifest), meta["name"], meta.get("namespace", ""), str(meta.get("uid") or "")
-        )
-    raise OwnershipError(
-        f"{client.access.server} takes the label {run_labels.RUN} from {format_object_title(manifest)}, as a webhook "
-        f"of the cluster may do: a clean-up would not find it{', so it was deleted again' if created else ''}"
-    )
 
 
 def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:

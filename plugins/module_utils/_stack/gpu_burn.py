@@ -188,7 +188,7 @@ def delete_burn_in_jobs(client: Client, burn: GpuBurnSpec) -> None:
     """Delete the Jobs and wait until their pods are gone. Raises WaitTimeout."""
     jobs, pods = client.kind("batch/v1", "Job"), client.kind("v1", "Pod")
     for job in client.list(jobs, burn.namespace, burn.selector, metadata_only=True)[0]:
-        client.delete(jobs, job["metadata"]["name"], burn.namespace, {"propagationPolicy": "Background"})
+        client.delete_seen(jobs, job["metadata"])
 
     def left() -> list[str]:
         lists = [client.list(kind, burn.namespace, burn.selector, metadata_only=True)[0] for kind in (jobs, pods)]

@@ -25,6 +25,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_ac
     field_at_path,
     get_label,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import (
+    delete_object_of_run,
+    get_object_of_run,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     node_allocatable_amount,
     why_pod_waits_or_ended,
@@ -147,12 +151,12 @@ def _list_matching_nodes(client: Client, wanted: ImagePreloadSpec) -> list[dict[
 
 
 def delete_daemon_set(client: Client, wanted: ImagePreloadSpec) -> None:
-    """Delete the DaemonSet and wait until its pods are gone. Raises WaitTimeout."""
+    """Delete the DaemonSet if it has the run's label, and wait until its pods are gone. Raises WaitTimeout."""
     kind, pod = client.kind("apps/v1", "DaemonSet"), client.kind("v1", "Pod")
-    client.delete(kind, wanted.name, wanted.namespace, {"propagationPolicy": "Foreground"})
+    delete_object_of_run(client, kind, wanted.name, wanted.namespace, wanted.run_id, propagationPolicy="Foreground")
 
     def left() -> list[str]:
-        there = client.get(kind, wanted.name, wanted.namespace, metadata_only=True)
+        there = get_object_of_run(client, kind, wanted.name, wanted.namespace, wanted.run_id)
         pods = client.list(pod, wanted.namespace, wanted.selector, metadata_only=True)[0]
         names = [f"Pod {wanted.namespace}/{obj['metadata']['name']}" for obj in pods]
         return names + ([f"DaemonSet {wanted.namespace}/{wanted.name}"] if there else [])

@@ -285,10 +285,9 @@ class NodeScaler:
     def _delete(self, existing: dict[str, Any], timeout: float, check: bool) -> None:
         self.diff.deleted(existing)
         if not check:
-            name = existing["metadata"]["name"]
-            self.client.delete(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
-            self.say(f"deleting MachineSet {name}")
-            self._wait_deleted(name, timeout)
+            self.client.delete_seen(self.client.kind(VERSION, "MachineSet"), existing["metadata"])
+            self.say(f"deleting MachineSet {existing['metadata']['name']}")
+            self._wait_deleted(existing["metadata"], timeout)
 
     def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> None:
         self.diff.patched(existing, _replicas_patch(replicas))
@@ -297,9 +296,14 @@ class NodeScaler:
             self._set_replicas(name, replicas)
             self.say(f"scaled MachineSet {name} back to {replicas}")
 
-    def _wait_deleted(self, name: str, timeout: float) -> None:
+    def _wait_deleted(self, deleted: Mapping[str, Any], timeout: float) -> None:
+        """Wait until a MachineSet and its machines are gone. deleted: its metadata; others may use its name again."""
+        name, uid = deleted["name"], deleted["uid"]
+
         def left() -> list[str]:
             there = self.client.get(self.client.kind(VERSION, "MachineSet"), name, NAMESPACE)
+            if there is not None and there["metadata"]["uid"] != uid:
+                return []
             machines = [f"Machine {machine['metadata']['name']}" for machine in self._machines(name)]
             return machines + ([f"MachineSet {name}"] if there else [])
 

@@ -269,7 +269,7 @@ class RegistryAccess:
             left.append(f"somebody changed {format_object_title(existing)} since this run created it")
             return False
         kind = self.client.kind(wanted["apiVersion"], wanted["kind"])
-        self.client.delete_seen(kind, wanted["metadata"]["name"], "", existing["metadata"]["uid"])
+        self.client.delete_seen(kind, existing["metadata"])
         waiting.wait_until_gone(lambda: [format_object_title(existing)] if self._mirror_set(wanted) else [], _DELETION)
         self.say(f"removed {format_object_title(existing)}")
         return True

@@ -368,7 +368,7 @@ def remove_volume(client: Client, namespace: str, name: str, timeout: float, say
         return there is not None
     if not get_label(there, KEPT):
         raise OwnershipError(f"claim {namespace}/{name} was not created by role storage: it is not deleted")
-    client.delete_seen(kind, name, namespace, there["metadata"]["uid"])
+    client.delete_seen(kind, there["metadata"])
 
     def look() -> tuple[bool | None, str]:
         gone = client.get(kind, name, namespace, metadata_only=True) is None

@@ -21,6 +21,10 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import (
+    delete_object_of_run,
+    get_object_of_run,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
@@ -156,13 +160,13 @@ def run_volume_job(
 
 
 def remove_volume_job(client: Client, job: VolumeJob) -> None:
-    """Delete the objects of a job, and wait until they are gone. Raises WaitTimeout."""
+    """Delete the objects of a job that have the run's label, and wait until they are gone. Raises WaitTimeout."""
     kinds = [client.kind("batch/v1", "Job"), client.kind("v1", "ConfigMap"), client.kind("v1", "Secret")]
     for kind in kinds:
-        client.delete(kind, job.name, job.namespace, {"propagationPolicy": "Foreground"})
+        delete_object_of_run(client, kind, job.name, job.namespace, job.run_id, propagationPolicy="Foreground")
 
     def left() -> list[str]:
-        there = [kind.kind for kind in kinds if client.get(kind, job.name, job.namespace, metadata_only=True)]
+        there = [kind.kind for kind in kinds if get_object_of_run(client, kind, job.name, job.namespace, job.run_id)]
         return [f"{kind} {job.namespace}/{job.name}" for kind in there]
 
     waiting.wait_until_gone(left, _DELETION)

@@ -158,11 +158,11 @@ def read_state_for_undo(client: Client, failure: PlannedFailure, name: str) -> d
 
 
 def inject_failure(
-    client: Client, failure: Mapping[str, Any], pods: list[Pod], halted: Callable[[], bool] = lambda: False
+    client: Client, failure: Mapping[str, Any], pods: list[Pod], run: str, halted: Callable[[], bool] = lambda: False
 ) -> list[Pod]:
     """Do to the target what the row ``inject`` says; return the pods that it could not stop or evict in time.
 
-    pods: (namespace, name) of the load's pods that it concerns. halted: whether waiting for pods has to end.
+    pods: (namespace, name) of the load's pods that it concerns; run: its run. halted: whether waiting for pods ends.
     Raises ApiError, AccessError.
     """
     name = failure["target"]
@@ -200,7 +200,9 @@ def inject_failure(
             _end_containers(client, namespace, pod, 137, "OOMKilled")
     else:
         for namespace, pod in pods:
-            client.delete(client.kind("v1", "Pod"), pod, namespace, {"gracePeriodSeconds": 0})
+            found = client.get(client.kind("v1", "Pod"), pod, namespace, metadata_only=True)
+            if found is not None and get_label(found, run_labels.RUN) == run:
+                client.delete_seen(client.kind("v1", "Pod"), found["metadata"], gracePeriodSeconds=0)
     return left
 
 

@@ -259,7 +259,7 @@ class FailureInjector:
         if failure.kind == API_AWAY:
             self._away_until = sent + failure.duration + _PAUSE
         places = [(pod["namespace"], pod["name"]) for pod in hit]
-        left = failure_actions.inject_failure(self._client, row, places, self._halt.is_set)
+        left = failure_actions.inject_failure(self._client, row, places, self._run, self._halt.is_set)
         self._busy = None
         moments = (("intended", intended), ("sent", sent), ("answered", time.monotonic()))
         dated = {moment: round(self._clock.from_monotonic(value), 6) for moment, value in moments}

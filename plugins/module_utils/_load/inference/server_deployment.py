@@ -176,7 +176,8 @@ class ServerDeployment:
         kind, name = self._client.kind("v1", "Namespace"), self._spec.namespace
         if self._client.get(kind, name, metadata_only=True) is None:
             labels = {run_labels.RUN: self._spec.run}
-            self._client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+            manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+            self._client.create_once(kind.path(), manifest)
 
     def _delete_autoscalers(self, kept: set[str]) -> None:
         """Delete the autoscalers that the run made at other points: they would scale the servers of this one too."""
@@ -192,7 +193,7 @@ class ServerDeployment:
         for autoscaler in found:
             name = autoscaler["metadata"]["name"]
             if name not in kept and not autoscaler["metadata"].get("ownerReferences"):
-                self._client.delete(kind, name, self._spec.namespace)
+                self._client.delete_seen(kind, autoscaler["metadata"])
 
     def _look(self, manifests: list[dict[str, Any]]) -> tuple[bool | None, str]:
         began = time.monotonic()

@@ -28,6 +28,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     expect_documented_form,
     parse_json,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import objects_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -368,22 +369,21 @@ class DriverPod:
         """
         spec, client = self.spec, self.client
         selector = f"{run_labels.RUN}={spec.run},{run_labels.LOAD}={spec.point}"
-        there = client.delete(JOB, spec.name, spec.effective_namespace, {"propagationPolicy": "Foreground"})
+        place = spec.name, spec.effective_namespace, spec.run
+        there = objects_of_run.delete_object_of_run(client, JOB, *place, propagationPolicy="Foreground")
         for kind in GRANTS:
-            for meta in [grant["metadata"] for grant in client.list(kind, "", selector)[0]]:
-                there = client.delete(kind, meta["name"], meta.get("namespace", "")) or there
+            for grant in client.list(kind, "", selector)[0]:
+                there = client.delete_seen(kind, grant["metadata"]) or there
         deadline = time.monotonic() + DELETION_TIMEOUT
-        while client.get(JOB, spec.name, spec.effective_namespace) is not None:
+        while objects_of_run.get_object_of_run(client, JOB, *place) is not None:
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
                     f"Job {spec.effective_namespace}/{spec.name} is still there after {DELETION_TIMEOUT:g} s: "
                     f"{self._waits()}"
                 )
             time.sleep(0.3)
-        own = None if spec.namespace else client.get(NAMESPACE, spec.effective_namespace)
-        ours = own is not None and get_label(own, run_labels.RUN) == spec.run
-        if own is not None and ours and not client.list(JOB, spec.effective_namespace)[0]:  # another point may use it
-            client.delete_seen(NAMESPACE, spec.effective_namespace, "", own["metadata"]["uid"])
+        if not spec.namespace and not client.list(JOB, spec.effective_namespace)[0]:  # another point may use it
+            objects_of_run.delete_object_of_run(client, NAMESPACE, spec.effective_namespace, "", spec.run)
         return there
 
 

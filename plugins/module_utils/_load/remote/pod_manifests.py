@@ -50,7 +50,7 @@ def collection_code_zip() -> bytes:
         for parent in Path(name).parents[:-1]:
             content.setdefault(f"{parent}/__init__.py", b"")
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as bundle:
         for name in sorted(content):
             bundle.writestr(name, content[name])
     return packed.getvalue()

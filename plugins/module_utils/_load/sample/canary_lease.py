@@ -31,6 +31,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connectio
     request_bytes,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.partial_json_decoder import (
     ANY,
     Shape,
@@ -143,6 +144,7 @@ class CanaryObjectWriter(PeriodicRequester):
         }
         self.namespace = namespace or client.access.namespace
         self.version = ""  # of the object when it was created or found
+        self._metadata: dict[str, Any] = {}  # of the object, if it has the run's label
         self._client = client
         self._report = report
         self._decode = create_document_decoder(VERSION)
@@ -170,12 +172,14 @@ class CanaryObjectWriter(PeriodicRequester):
         }
         path = LEASE.path(self.namespace)
         try:
-            lease = self._client.request("POST", path, manifest, {"fieldManager": "perfscale-seatrial"})
+            lease = self._client.post(path, manifest, {"fieldManager": "perfscale-seatrial"})
         except ApiError as error:
             if error.status != 409:
                 raise
             lease = self._client.request("GET", LEASE.path(self.namespace, self.object_name))
         self.version = lease["metadata"]["resourceVersion"]
+        ours = get_label(lease, run_labels.RUN) == self.labels[run_labels.RUN]
+        self._metadata = lease["metadata"] if ours else {}
 
     def _send(self, connection: ApiServerConnection, number: int) -> None:
         access = self._access
@@ -237,6 +241,7 @@ class CanaryObjectWriter(PeriodicRequester):
         """Stop writing and delete the object. If that fails, a cleanup finds it by the label of the run."""
         self.stop(patience)
         try:
-            self._client.delete(LEASE, self.object_name, self.namespace)
+            if self._metadata:
+                self._client.delete_seen(LEASE, self._metadata)
         except (AccessError, ApiError) as error:
             self.failure = str(error)

@@ -126,4 +126,4 @@ def remove_common_start_leases(client: Client, run: str, point: str, namespace: 
     """Delete the Leases of the common start of a point. Safe to repeat."""
     selector = f"{run_labels.RUN}={run},{run_labels.POINT}={point},{run_labels.ROLE} in ({READY},{START},canary)"
     for lease in client.list(LEASE, namespace, selector)[0]:
-        client.delete(LEASE, lease["metadata"]["name"], namespace)
+        client.delete_seen(LEASE, lease["metadata"])

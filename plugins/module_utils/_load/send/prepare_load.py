@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
     ApiError,
     InputError,
@@ -25,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import wait_until
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.lost_labels import refuse_lost_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import format_object_title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.served_fields import ServedSchemas
 
@@ -85,7 +85,7 @@ def _apply(
     title = format_object_title(manifest)
     while True:
         try:
-            client.apply(manifest, check=check)
+            refuse_lost_labels(client.access.server, manifest, client.apply(manifest, check=check))
             return
         except ApiError as error:
             if not error.busy:
@@ -286,7 +286,8 @@ def _dry_run_document(
     began, pause, index = time.monotonic(), _FIRST_PAUSE, template.first
     while True:
         try:
-            _refuse_lost_labels(client.request("POST", document.path(index), document.body(index), _DRY_RUN), document)
+            stored = client.request("POST", document.path(index), document.body(index), _DRY_RUN)
+            refuse_lost_labels(client.access.server, document.manifest(index), stored)
             return
         except ApiError as error:
             if error.reason == "AlreadyExists":
@@ -297,16 +298,6 @@ def _dry_run_document(
             say(f"the API server can't check the first {document.kind} now and is asked again: {error}")
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _refuse_lost_labels(made: Any, document: rendered_workload_templates.WorkloadDocument) -> None:
-    """Raise InputError if a webhook takes the run's label from an object: no clean-up would find it."""
-    metadata = made.get("metadata") if isinstance(made, Mapping) else None
-    if isinstance(metadata, dict) and not (metadata.get("labels") or {}).get(run_labels.RUN):
-        raise InputError(
-            f"the API server takes the label {run_labels.RUN} from a {document.kind}, as a webhook of the cluster may "
-            "do: workloads would not be seen, and no clean-up would find them"
-        )
 
 
 def _dry_run_in_namespace_of_load(

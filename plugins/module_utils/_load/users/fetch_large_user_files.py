@@ -33,6 +33,8 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import escape_control_characters
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.lost_labels import refuse_lost_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import delete_object_of_run
 
 from ..plan.rendered_workload_templates import workload_name
 from ..remote import result_upload
@@ -144,7 +146,14 @@ class UserUploads:
         files.write_json(self.dest / FILE, {"schema": SCHEMA, **self.store.record()}, SCHEMA)
         labels = {run_labels.RUN: self.run, run_labels.POINT: self.point}
         metadata = {"name": self.secret, "namespace": self.namespace, "labels": labels}
-        client.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        stored = client.apply(secret)
+        refuse_lost_labels(
+            client.access.server,
+            secret,
+            stored,
+            lambda: client.delete_seen(result_upload.SECRET, stored["metadata"]),
+        )
 
     def uploaded_clients(self) -> frozenset[int]:
         """Return the users that have uploaded their files. Raises AccessError."""
@@ -168,7 +177,7 @@ class UserUploads:
         """Delete objects, Secret and record, when all files are here and no pod can upload any more."""
         self.store.delete()
         (self.dest / FILE).unlink(missing_ok=True)
-        client.delete(result_upload.SECRET, self.secret, self.namespace)
+        delete_object_of_run(client, result_upload.SECRET, self.secret, self.namespace, self.run)
 
 
 def number_of_expected_uploads(dest: Path) -> int | None:
@@ -205,6 +214,6 @@ def _end_pods(client: Client, uploads: UserUploads) -> None:
     def left() -> list[str]:
         return [pod["metadata"]["name"] for pod in client.list(POD, uploads.namespace, selector)[0]]
 
-    for name in left():
-        client.delete(POD, name, uploads.namespace)
+    for pod in client.list(POD, uploads.namespace, selector)[0]:
+        client.delete_seen(POD, pod["metadata"])
     waiting.wait_until_gone(left, _GONE)

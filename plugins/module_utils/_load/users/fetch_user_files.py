@@ -29,6 +29,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
     parse_json,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import delete_object_of_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.why_pod_waits_or_cannot_run import (
     why_pod_waits_or_ended,
 )
@@ -191,7 +192,7 @@ def _fetch_files(client: Client, spec: UsersSpec, pod: str, reported: Mapping[st
         pod_files_through_configmaps.fetch_file_from_configmaps(client, spec.namespace, file, packed)
         count = extract_archive(packed, to, f"files of {pod}")
     for name in parts:
-        client.delete(pod_files_through_configmaps.CONFIG_MAP, name, spec.namespace)
+        delete_object_of_run(client, pod_files_through_configmaps.CONFIG_MAP, name, spec.namespace, spec.run)
     return {"count": count, "bytes": reported.get("bytes", 0), **unsent}
 
 

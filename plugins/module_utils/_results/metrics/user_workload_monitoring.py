@@ -144,8 +144,8 @@ def _patch_configmap(client: Client, config_map: dict[str, Any], text: str | Non
 
 
 def _delete_configmap(client: Client, config_map: dict[str, Any]) -> None:
-    known = {key: config_map["metadata"][key] for key in ("uid", "resourceVersion")}
-    client.delete(client.kind("v1", "ConfigMap"), NAME, NAMESPACE, {"preconditions": known})
+    if not client.delete_seen(client.kind("v1", "ConfigMap"), config_map["metadata"], unchanged=True):
+        raise OwnershipError(f"somebody changed ConfigMap {NAMESPACE}/{NAME} at the same moment: run again")
 
 
 def _check_prometheus_ready(client: Client) -> tuple[bool | None, str]:

@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.lost_labels import refuse_lost_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
 
 from .simulated_gpu_slices import API_VERSION
@@ -53,8 +54,7 @@ def add_gpus_to_node_status(
     labels: as labels_of() returns them. Raises InputError without such a node, OwnershipError for a node with other
     GPUs or with those of another run, WaitTimeout if the nodes do not offer them after ``timeout`` seconds.
     """
-    kind = client.kind("v1", "Node")
-    nodes = client.list(kind, label_selector=selector)[0]
+    nodes = client.list(client.kind("v1", "Node"), label_selector=selector)[0]
     if not nodes:
         raise InputError(f"fake_gpu_node_selector: no node has the labels '{selector}'")
     for node in nodes:
@@ -67,11 +67,21 @@ def add_gpus_to_node_status(
     say(f"adding {formats.format_count(int(count), 'GPU')} to the status of {formats.format_count(len(names), 'node')}")
     for name in names:
         # The label first: a node with our GPUs is always found.
-        marks = {run_labels.FAKE_GPUS: run_id or NO_RUN, **labels}
-        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+        set_gpu_labels(client, name, {run_labels.FAKE_GPUS: run_id or NO_RUN, **labels})
         _patch_gpu_capacity(client, name, count)
     _wait_for_gpus(client, selector, labels, timeout)
     return names
+
+
+def set_gpu_labels(client: Client, name: str, labels: Mapping[str, str]) -> None:
+    """Set labels of a node. Raises OwnershipError if the cluster takes one of ours; the others are removed again."""
+    path = client.kind("v1", "Node").path(name=name)
+
+    def patch(wanted: Mapping[str, str | None]) -> Any:
+        return client.request("PATCH", path, {"metadata": {"labels": dict(wanted)}}, content_type=MERGE_PATCH)
+
+    wanted = {"kind": "Node", "metadata": {"name": name, "labels": labels}}
+    refuse_lost_labels(client.access.server, wanted, patch(labels), lambda: patch(dict.fromkeys(labels)))
 
 
 def remove_gpus_from_node_status(
@@ -181,15 +191,21 @@ def list_slices(client: Client, selector: str) -> list[dict[str, Any]]:
     return client.list(kind, label_selector=selector)[0]
 
 
-def apply_slices(client: Client, changes: SliceChanges, send_all: SendAll) -> None:
-    """Remove and create slices. Raises InputError on a cluster without the kind, OwnershipError, ApiError."""
+def apply_slices(
+    client: Client, changes: SliceChanges, present: Iterable[Mapping[str, Any]], send_all: SendAll
+) -> None:
+    """Remove and create slices. present: the slices from which the changes were computed.
+
+    Raises InputError on a cluster without the kind, OwnershipError, ApiError.
+    """
     try:
         kind = client.kind(API_VERSION, "ResourceSlice")
     except InputError as error:
         raise InputError(f"{error}; devices of simulated nodes need Kubernetes 1.34 or newer") from error
     _check_counters_are_kept(client, kind, changes.create)
-    send_all(lambda name: client.delete(kind, name), changes.remove)
-    send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
+    removed = [each["metadata"] for each in present if each["metadata"]["name"] in changes.remove]
+    send_all(lambda metadata: client.delete_seen(kind, metadata), removed)
+    send_all(client.create, changes.create)
 
 
 def _check_counters_are_kept(client: Client, kind: ServedKind, slices: Sequence[dict[str, Any]]) -> None:

@@ -20,8 +20,12 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base import fo
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats import parse_kube_quantity
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import (
+    delete_manifests_of_run,
+    get_object_of_run,
+)
 
 from . import advertised_gpus
 
@@ -242,10 +246,9 @@ def install_fake_gpu_operator(
         client.create(manifest, {"fieldValidation": "Strict"})
     if missing:
         say(f"created {formats.format_count(len(missing), 'object')} of the fake-gpu-operator {spec.version}")
-    kind = client.kind("v1", "Node")
     for name in fresh:
         marks = {run_labels.FAKE_GPUS: run_id or advertised_gpus.NO_RUN, **nodes[name][1].labels()}
-        client.request("PATCH", kind.path(name=name), {"metadata": {"labels": marks}}, content_type=MERGE_PATCH)
+        advertised_gpus.set_gpu_labels(client, name, marks)
     _await_gpus(client, nodes, timeout)
     return fresh
 
@@ -255,20 +258,14 @@ def remove_fake_gpu_operator(client: Client, run_id: str, timeout: float, say: S
 
     The labels of the nodes remain; they are removed with the GPUs, which a device plugin would offer again.
     """
-    deleted = []
-    namespaces = client.kind("v1", "Namespace")
-    for manifest in reversed(operator_manifests(FakeGpuOperatorSpec(), run_id)):
-        kind, meta = client.kind_of(manifest), manifest["metadata"]
-        obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or get_label(obj, run_labels.RUN) != run_id:
-            continue
-        deleted.append(f"{manifest['kind']} {meta['name']}")
-        if not check:
-            client.delete(kind, meta["name"], meta.get("namespace", ""))
+    manifests = list(reversed(operator_manifests(FakeGpuOperatorSpec(), run_id)))
+    deleted = delete_manifests_of_run(client, manifests, run_id, check)
     if deleted and not check:
         say("removing the fake-gpu-operator")
-        name = f"Namespace {NAME}"
-        waiting.wait_until_gone(lambda: [name] if client.get(namespaces, NAME) else [], timeout, _PAUSE)
+        namespaces, name = client.kind("v1", "Namespace"), f"Namespace {NAME}"
+        waiting.wait_until_gone(
+            lambda: [name] if get_object_of_run(client, namespaces, NAME, "", run_id) else [], timeout, _PAUSE
+        )
     return deleted
 
 

@@ -23,6 +23,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import format_object_title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
     WatchConnection,
     events_of_watch_connection,
@@ -87,7 +88,8 @@ def create_fake_nodes(
         return result
     began = time.monotonic()
     if changes.remove:
-        _delete_nodes_and_wait(client, changes.remove, timeout)
+        removed = [fake_node for fake_node in pool_nodes if fake_node["metadata"]["name"] in changes.remove]
+        _delete_nodes_and_wait(client, removed, timeout)
     if spec.permission.kwok_image:
         installed = kwok_on_real_cluster.install_kwok(client, spec.permission, spec.run_id)
         if installed:
@@ -96,8 +98,7 @@ def create_fake_nodes(
     if changes.create:
         nodes, gpus = formats.format_count(len(changes.create), "node"), formats.format_count(spec.shape.gpus, "GPU")
         say(f"creating {nodes} with {gpus} each")
-        kind = client.kind("v1", "Node")
-        _send_all(lambda manifest: client.request("POST", kind.path(), manifest), changes.create)
+        _send_all(client.create, changes.create)
     await_fake_nodes_ready(client, spec, wanted, timeout, say)
     result["changed"] = _publish_devices(client, spec, wanted, say, check) or result["changed"]
     result["seconds"] = round(time.monotonic() - began, 2)
@@ -141,7 +142,8 @@ def _publish_devices(client: Client, spec: NodePoolSpec, names: list[str], say: 
     remove = [name for name in changes.remove if name in mine]
     if not check and (changes.create or remove):
         say(f"devices of simulated nodes: {len(changes.create)} slices are published, {len(remove)} removed")
-        advertised_gpus.apply_slices(client, advertised_gpus.SliceChanges(changes.create, remove), _send_all)
+        changes = advertised_gpus.SliceChanges(changes.create, remove)
+        advertised_gpus.apply_slices(client, changes, present_slices, _send_all)
     return bool(changes.create or remove)
 
 
@@ -204,7 +206,7 @@ def remove_fake_nodes(
     published = _publish_devices(client, replace(spec, devices=False), [], say, check)
     if mine and not check:
         say(f"removing {formats.format_count(len(mine), 'node')}")
-        _delete_nodes_and_wait(client, mine, timeout)
+        _delete_nodes_and_wait(client, nodes, timeout)
     deleted = (
         []
         if list_fake_nodes_of_run(client, spec.run_id) and not check
@@ -236,16 +238,16 @@ def _node_capacity(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return (node.get("status") or {}).get("capacity") or {}
 
 
-def _delete_nodes_and_wait(client: Client, names: list[str], timeout: float) -> None:
+def _delete_nodes_and_wait(client: Client, nodes: list[dict[str, Any]], timeout: float) -> None:
     """Delete nodes and wait until the API server has removed them. Raises ApiError, WaitTimeout."""
     kind = client.kind("v1", "Node")
-    _send_all(lambda name: client.delete(kind, name), names)
+    _send_all(lambda fake_node: client.delete_seen(kind, fake_node["metadata"]), nodes)
 
     def left() -> list[str]:
         # Metadata only: complete nodes are twenty times as large.
-        nodes = client.list(kind, label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
-        there = {fake_node["metadata"]["name"] for fake_node in nodes}
-        return [f"Node {name}" for name in names if name in there]
+        listed = client.list(kind, label_selector=f"{run_labels.SIMULATED}=true", metadata_only=True)[0]
+        there = {fake_node["metadata"].get("uid") for fake_node in listed}
+        return [format_object_title(fake_node) for fake_node in nodes if fake_node["metadata"]["uid"] in there]
 
     wait_until_gone(left, timeout, 0.2)
 
@@ -268,4 +270,6 @@ def _send_all(request: Callable[[Any], object], items: list[Any]) -> None:
     what = f"{len(failed)} of {len(items)} requests failed, the first: {error}"
     if isinstance(error, ApiError) and error.status == 409:
         raise OwnershipError(f"{what}. A node of that name exists without our labels") from error
+    if isinstance(error, OwnershipError):
+        raise OwnershipError(what) from error
     raise ApiError(what, getattr(error, "status", 0), getattr(error, "reason", "")) from error

@@ -17,6 +17,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.rehearsal import component_manifests
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.objects_of_run import delete_manifests_of_run
 
 #: Keeps pods that do not tolerate it off fake nodes.
 TAINT = {"key": run_labels.SIMULATED, "value": "true", "effect": "NoSchedule"}
@@ -197,13 +198,5 @@ def install_kwok(client: Client, permission: FakeNodePermission, run_id: str) ->
 
 def remove_kwok(client: Client, run_id: str, check_only: bool) -> list[str]:
     """Delete this run's KWOK, the namespace last; return what was deleted."""
-    deleted = []
-    for manifest in reversed(kwok_manifests(FakeNodePermission(), run_id)):
-        kind, meta = client.kind_of(manifest), manifest["metadata"]
-        obj = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if obj is None or get_label(obj, run_labels.RUN) != run_id:
-            continue
-        deleted.append(f"{manifest['kind']} {meta['name']}")
-        if not check_only:
-            client.delete(kind, meta["name"], meta.get("namespace", ""))
-    return deleted
+    manifests = list(reversed(kwok_manifests(FakeNodePermission(), run_id)))
+    return delete_manifests_of_run(client, manifests, run_id, check_only)

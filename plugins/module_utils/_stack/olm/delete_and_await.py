@@ -61,8 +61,7 @@ def delete_objects_and_wait(
         f"{' and more' if len(objects) > 5 else ''}"
     )
     for resource in objects:
-        meta = resource["metadata"]
-        client.delete_seen(client.kind_of(resource), meta["name"], meta.get("namespace", ""), meta["uid"])
+        client.delete_seen(client.kind_of(resource), resource["metadata"])
     began = reported = time.monotonic()
     patience = began + (deadline - began) * _FINALIZER_PATIENCE
     pause = _SHORTEST_PAUSE
@@ -106,7 +105,12 @@ def _remove_finalizers(client: Client, resource: dict[str, Any], say: Say) -> st
     text = f"{format_object_title(resource)}: {', '.join(meta['finalizers'])}"
     say(f"removing the finalizers of {text}")
     path = client.kind_of(resource).path(meta.get("namespace", ""), meta["name"])
-    client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+    try:
+        patch = {"metadata": {"uid": meta["uid"], "finalizers": None}}
+        client.request("PATCH", path, patch, content_type=MERGE_PATCH)
+    except ApiError:
+        if _if_still_there(client, resource) is not None:
+            raise
     return text
 
 
@@ -134,6 +138,10 @@ _COMPONENTS_TIMEOUT = 60.0
 _RBAC = "rbac.authorization.k8s.io/v1"
 #: OLM's labels that name the OperatorGroup or version to which a cluster role belongs.
 _OWNER = ("olm.owner", "olm.owner.namespace", "olm.owner.kind")
+
+
+#: Where a Subscription names its version: its status may lack both until OLM has resolved it.
+_VERSIONS_OF_SUBSCRIPTION = ("status.installedCSV", "status.currentCSV", "spec.startingCSV")
 
 
 class RecreatedObjects:
@@ -183,13 +191,17 @@ class RecreatedObjects:
         )
 
     def delete_versions(self) -> bool:
-        """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist."""
+        """Delete versions that OLM recreated because it was executing their InstallPlan; return whether any exist.
+
+        One that a Subscription installs or may install is kept: ours are deleted, so somebody else has created it.
+        """
         kind = self.client.kind(V1ALPHA1, "ClusterServiceVersion")
-        subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
-        used = {(each["metadata"]["namespace"], field_at_path(each, "status.installedCSV")) for each in subscriptions}
         versions = [owner["metadata"] for owner in self.owners if owner["kind"] == kind.kind]
-        places = {(version["namespace"], version["name"]) for version in versions} - used
-        return self._delete_existing([self.client.get(kind, name, namespace) for namespace, name in sorted(places)])
+        places = sorted({(version["namespace"], version["name"]) for version in versions})
+        found = [self.client.get(kind, name, namespace) for namespace, name in places]
+        # Read after the versions: a Subscription that is there before its version is seen.
+        subscriptions = self.client.list(self.client.kind(V1ALPHA1, "Subscription"))[0]
+        return self._delete_existing([each for each in found if each and not _may_be_installed(each, subscriptions)])
 
     def _delete_permissions(self) -> bool:
         """Delete cluster roles and bindings that OLM created for deleted owners; return whether any exist.
@@ -235,7 +247,7 @@ class RecreatedObjects:
         ]
         for operator in operators:
             if not field_at_path(operator, "status.components.refs"):
-                self.client.delete(kind, operator["metadata"]["name"])
+                self.client.delete_seen(kind, operator["metadata"])
         return bool(operators)
 
     def _delete_existing(self, candidates: Sequence[dict[str, Any] | None]) -> bool:
@@ -260,6 +272,16 @@ def patch_labels(client: Client, resource: dict[str, Any], labels: dict[str, str
     except ApiError as error:
         if error.status != 404:
             raise
+
+
+def _may_be_installed(version: dict[str, Any], subscriptions: Sequence[dict[str, Any]]) -> bool:
+    """Return whether a Subscription of the namespace names this version, or does not say yet which it installs."""
+    meta = version["metadata"]
+    for each in subscriptions:
+        named = [field_at_path(each, path) for path in _VERSIONS_OF_SUBSCRIPTION]
+        if each["metadata"]["namespace"] == meta["namespace"] and (meta["name"] in named or not any(named[:2])):
+            return True
+    return False
 
 
 def _owner_label_values(owner: dict[str, Any]) -> tuple[str, str, str]:

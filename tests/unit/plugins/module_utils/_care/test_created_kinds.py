@@ -86,7 +86,8 @@ class OwnObjects(Server):
         items, version = super().list(kind, namespace, *more, **options)
         return [{"metadata": {**item["metadata"], "labels": {RUN: "t1121-abcdef"}}} for item in items], version
 
-    def delete_seen(self, _kind: ServedKind, name: str, _namespace: str, _uid: str) -> None:
+    def delete_seen(self, _kind: ServedKind, metadata: dict[str, str]) -> None:
+        name = metadata["name"]
         self.deleted.append(name)
         self.objects = {at: [one for one in names if one != name] for at, names in self.objects.items()}
 

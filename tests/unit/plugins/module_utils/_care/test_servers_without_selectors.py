@@ -104,8 +104,8 @@ class ListingClient(Client):
     def get(self, *_arguments: Any, **_options: Any) -> None:
         return None
 
-    def delete(self, _kind: Any, name: str, *_options: Any, **_more: Any) -> bool:
-        self.deleted.append(name)
+    def delete_seen(self, _kind: Any, metadata: Any, *_options: Any, **_more: Any) -> bool:
+        self.deleted.append(metadata["name"])
         return True
 
 

@@ -74,6 +74,9 @@ class OneObject:
             self.there = manifest
         return manifest
 
+    def delete_seen(self, kind: str, metadata: dict[str, Any]) -> None:
+        self.there = {"deleted": (kind, metadata["name"], metadata["uid"])}
+
 
 @pytest.mark.parametrize(
     ("labels", "changed"), [({}, []), ({run_labels.RUN: "b"}, []), ({run_labels.RUN: "a"}, ["team"])]
@@ -108,13 +111,10 @@ class Webhook(OneObject):
     def apply(self, manifest: dict[str, Any], check: bool) -> dict[str, Any]:
         return {**manifest, "metadata": {**manifest["metadata"], "labels": {}, "uid": "u1"}}
 
-    def delete_seen(self, kind: str, name: str, _namespace: str, uid: str) -> None:
-        self.there = {"deleted": (kind, name, uid)}
-
 
 def test_an_object_whose_label_a_webhook_takes_does_not_stay() -> None:
     client: Any = Webhook({})
     wanted = [{"kind": "ConfigMap", "metadata": {"name": "new", "labels": {run_labels.RUN: "a"}}}]
-    with pytest.raises(OwnershipError, match="takes the label .*ConfigMap new.* so it was deleted again"):
+    with pytest.raises(OwnershipError, match="takes the label .*ConfigMap new.* so it was removed again"):
         apply_manifests_with_diff(client, wanted)
     assert client.there == {"deleted": ("ConfigMap", "new", "u1")}

@@ -56,6 +56,7 @@ class Cluster:
             return 200, {"resources": [{"namespaced": False, "verbs": ["list"], **one} for one in kinds[path]]}
         if asked.method == "POST":
             job = json.loads(asked.body)
+            job["metadata"]["uid"] = f"u{len(self.created)}"
             self.created.append(job)
             self.jobs[job["metadata"]["name"]] = job
             return 201, job

@@ -80,8 +80,9 @@ class Cluster:
             return (200, {"items": self.autoscalers, "metadata": {}}) if self.may_list_autoscalers else (403, {})
         if path.endswith("/pods"):
             return 200, {"items": copy.deepcopy(self.pods), "metadata": {}}
-        if asked.method == "PATCH":
+        if asked.method in ("PATCH", "POST"):
             manifest = json.loads(asked.body)
+            path = path if asked.method == "PATCH" else f"{path}/{manifest['metadata']['name']}"
             manifest["metadata"]["generation"] = 1
             self.applied[path] = manifest
         if path not in self.applied:
@@ -214,7 +215,7 @@ def test_the_autoscalers_of_other_points_are_deleted_and_those_of_controllers_st
     ours = {"labels": LABELS}
     owned = {"name": "of-a-controller", "ownerReferences": [{"kind": "InferenceService"}], **ours}
     cluster.autoscalers = [
-        {"metadata": {"name": "s-001", **ours}},
+        {"metadata": {"name": "s-001", "uid": "u1", **ours}},
         {"metadata": owned},
         {"metadata": {"name": "other"}},
     ]

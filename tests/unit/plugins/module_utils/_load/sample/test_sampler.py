@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -44,8 +45,9 @@ class Cluster:
             return OPEN
         if asked.method in ("POST", "PATCH"):
             self.version += 1
-            metadata = f'{{"metadata":{{"name":"x","resourceVersion":"{self.version}"}}}}'.encode()
-            return reply(201 if asked.method == "POST" else 200, metadata)
+            labels = (json.loads(asked.body).get("metadata") or {}).get("labels")
+            metadata = {"name": "x", "uid": "u", "labels": labels, "resourceVersion": str(self.version)}
+            return reply(201 if asked.method == "POST" else 200, {"metadata": metadata})
         if asked.method == "GET":
             return 200, {"metadata": {"resourceVersion": str(9_000_000 if "/events" in path else self.version)}}
         return 200, {}

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.send.prepare_load import (
     check_templates_in_dry_run,
@@ -57,7 +57,13 @@ def test_a_load_is_refused_whose_label_a_webhook_takes(kept: bool, tmp_path: Pat
     def answer(_asked: Asked) -> Any:
         return 201, {"kind": "Pod", "metadata": {"name": "p", "labels": labels}}
 
-    document = SimpleNamespace(kind="Pod", path=lambda _index: "/api/v1/namespaces/ns/pods", body=lambda _index: b"{}")
+    sent = {"kind": "Pod", "metadata": {"name": "p", "labels": {"perfscale.seatrial/run": "t1129-aaaaaa"}}}
+    document = SimpleNamespace(
+        kind="Pod",
+        path=lambda _index: "/api/v1/namespaces/ns/pods",
+        body=lambda _index: b"{}",
+        manifest=lambda _n: sent,
+    )
     template: Any = SimpleNamespace(template=SimpleNamespace(name="pod"), documents=[document], first=0, shared=[])
     request: Any = SimpleNamespace(retry_time=1.0)
     with (
@@ -67,6 +73,6 @@ def test_a_load_is_refused_whose_label_a_webhook_takes(kept: bool, tmp_path: Pat
         if kept:
             check_templates_in_dry_run(client, [template], request)
         else:
-            with pytest.raises(InputError, match="takes the label perfscale.seatrial/run from a Pod"):
+            with pytest.raises(OwnershipError, match="takes the label perfscale.seatrial/run from Pod p"):
                 check_templates_in_dry_run(client, [template], request)
         assert ["dryRun=All" in asked.path for asked in server.asked] == [True]

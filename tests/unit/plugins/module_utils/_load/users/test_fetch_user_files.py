@@ -29,11 +29,11 @@ class Cluster:
     def list(self, _kind: Any, _namespace: str, _selector: str) -> tuple[list[dict[str, Any]], str]:
         return self.pods, "1"
 
-    def get(self, _kind: Any, name: str, _namespace: str) -> dict[str, Any] | None:
+    def get(self, _kind: Any, name: str, _namespace: str, metadata_only: bool = False) -> dict[str, Any] | None:
         return self.maps.get(name)
 
-    def delete(self, _kind: Any, name: str, _namespace: str) -> None:
-        self.maps.pop(name, None)
+    def delete_seen(self, _kind: Any, metadata: dict[str, Any]) -> None:
+        self.maps.pop(metadata["name"], None)
 
     def add(self, index: int, phase: str, report: Any = None, code: int = 0, init: bool = False) -> str:
         name = f"run-aa-001-{index}"
@@ -57,7 +57,10 @@ class Cluster:
         data = zlib.compress(packed.getvalue())
         parts = [data[begin : begin + size] for begin in range(0, len(data), size)]
         for number, part in enumerate(parts, 1):
-            self.maps[f"{pod}-files-{number:04d}"] = {"binaryData": {"piece": base64.b64encode(part).decode()}}
+            name = f"{pod}-files-{number:04d}"
+            metadata = {"name": name, "labels": {"perfscale.seatrial/run": "run-aa"}}
+            content = {"piece": base64.b64encode(part).decode()}
+            self.maps[name] = {"metadata": metadata, "binaryData": content}
         told = {"parts": len(parts), "sha256": hashlib.sha256(packed.getvalue()).hexdigest(), "bytes": 9}
         return {**told, "left_out": 1, "first_left_out": [{"name": "big", "bytes": 99}]}
 

@@ -81,10 +81,10 @@ def test_partitions_are_published_only_where_the_server_stores_their_counters(ke
     with ScriptedServer(answer) as server, Client.from_kubeconfig(server.kubeconfig(tmp_path / "k")) as client:
         changes = advertised_gpus.SliceChanges(wanted, [])
         if kept:
-            advertised_gpus.apply_slices(client, changes, send_all)
+            advertised_gpus.apply_slices(client, changes, [], send_all)
         else:
             with pytest.raises(InputError, match="stores no counters of devices; they need Kubernetes 1.36"):
-                advertised_gpus.apply_slices(client, changes, send_all)
+                advertised_gpus.apply_slices(client, changes, [], send_all)
         posts = ["dryRun=All" in asked.path for asked in server.asked if asked.method == "POST"]
     assert posts == ([True, False, False] if kept else [True])
 

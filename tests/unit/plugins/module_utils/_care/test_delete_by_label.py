@@ -1,0 +1,125 @@
+"""A cleanup while others change the cluster: what gets the label late, is created again, or can't be changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import RunCleanup
+from object_store import ObjectStore
+from scripted_server import status_object
+
+RUN = "t1129-aaaaaa"
+OURS = {run_labels.RUN: RUN}
+CRD = "apiextensions.k8s.io/v1"
+THEIRS = [{"manager": "kubectl"}]
+
+
+def clean(store: ObjectStore, tmp_path: Path, said: list[str] | None = None) -> Any:
+    """Clean up the run."""
+    with store.client(tmp_path) as client:
+        return RunCleanup(client, RUN, say=(said if said is not None else []).append).clean(20)
+
+
+def end_of_wait(store: ObjectStore, path: str, polls: int = 3) -> Any:
+    """Return a hook that removes the object after some polls of its kind."""
+    seen = iter(range(polls))
+
+    def poll() -> None:
+        if store.deleted and next(seen, None) is None:
+            store.objects.pop(path, None)
+
+    return poll
+
+
+def test_a_namespace_that_gets_the_label_while_another_is_deleted_is_kept_for_its_owners(tmp_path: Path) -> None:
+    store = ObjectStore()
+    store.put("v1", "Namespace", "mine", labels=OURS, finalizers=["slow"])
+    store.put("v1", "Namespace", "payments")
+    store.put("v1", "Secret", "db", "payments", managedFields=THEIRS)
+    poll = end_of_wait(store, "/api/v1/namespaces/mine")
+
+    def before(method: str, path: str) -> Any:
+        if (method, path) == ("DELETE", "/api/v1/namespaces/mine"):
+            store.named("Namespace", "payments")["metadata"]["labels"] = dict(OURS)
+        if (method, path) == ("GET", "/api/v1/namespaces"):
+            poll()
+        return None
+
+    store.before = before
+    outcome = clean(store, tmp_path)
+    assert outcome.handed_over == ["Namespace payments"] and outcome.deleted == {"Namespace": 1}
+    assert store.titles() == ["Namespace payments", "Secret db"]
+    assert store.named("Namespace", "payments")["metadata"]["labels"] == {}
+
+
+def test_a_definition_that_gets_the_label_while_another_is_deleted_is_kept_with_its_objects(tmp_path: Path) -> None:
+    store = ObjectStore()
+    store.put(CRD, "CustomResourceDefinition", "mine.example.com", labels=OURS, finalizers=["slow"])
+    store.put(CRD, "CustomResourceDefinition", "things.example.com")
+    store.put("example.com/v1", "Thing", "theirs", "team")
+    path = f"/apis/{CRD}/customresourcedefinitions"
+    poll = end_of_wait(store, f"{path}/mine.example.com")
+
+    def before(method: str, asked: str) -> Any:
+        if (method, asked) == ("DELETE", f"{path}/mine.example.com"):
+            store.named("CustomResourceDefinition", "things.example.com")["metadata"]["labels"] = dict(OURS)
+        if (method, asked) == ("GET", path):
+            poll()
+        return None
+
+    store.before = before
+    assert clean(store, tmp_path).handed_over == ["CustomResourceDefinition things.example.com"]
+    assert store.titles() == ["CustomResourceDefinition things.example.com", "Thing theirs"]
+
+
+def kept_namespace() -> ObjectStore:
+    """Return a server on which the run's namespace has an object of others, and the run another object."""
+    store = ObjectStore()
+    store.put("v1", "Namespace", "mine", labels=OURS)
+    store.put("v1", "Secret", "db", "mine", managedFields=THEIRS)
+    store.put("example.com/v1", "Thing", "ours", "other", labels=OURS)
+    store.put(CRD, "CustomResourceDefinition", "mine.example.com", labels=OURS)
+    return store
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_kept_namespace_that_is_deleted_or_created_again_meanwhile_is_left_alone(again: bool, tmp_path: Path) -> None:
+    store, other = kept_namespace(), {run_labels.RUN: "t1129-bbbbbb"}
+
+    def before(method: str, path: str) -> Any:
+        if method == "PATCH":
+            del store.objects[path]
+            if again:
+                store.put("v1", "Namespace", "mine", labels=other)
+        return None
+
+    store.before = before
+    outcome = clean(store, tmp_path)
+    assert outcome.handed_over == [] and outcome.deleted == {"Thing": 1, "CustomResourceDefinition": 1}
+    if again:
+        assert store.named("Namespace", "mine")["metadata"]["labels"] == other
+        assert "annotations" not in store.named("Namespace", "mine")["metadata"]
+
+
+@pytest.mark.parametrize("status", [400, 409, 422, 500])
+def test_a_label_that_can_not_be_removed_fails_the_cleanup_after_the_rest_is_deleted(
+    status: int, tmp_path: Path
+) -> None:
+    store, said = kept_namespace(), list[str]()
+    store.before = lambda method, _path: (status, status_object(status, "No", "denied")) if method == "PATCH" else None
+    with pytest.raises(ApiError, match=rf"our label is left on Namespace mine: PATCH .*{status}.*denied"):
+        clean(store, tmp_path, said)
+    assert store.titles() == ["Namespace mine", "Secret db"]
+    assert any(
+        "Namespace mine is kept with our label, which could not be removed, because it has" in one for one in said
+    )
+
+
+def test_a_label_that_may_not_be_removed_is_reported_only(tmp_path: Path) -> None:
+    store = kept_namespace()
+    store.before = lambda method, _path: (403, status_object(403, "Forbidden", "no")) if method == "PATCH" else None
+    assert clean(store, tmp_path).handed_over == ["Namespace mine"]
