@@ -103,7 +103,9 @@ class Trial:
             if request.method == "PATCH" and self._answers:
                 return self._answers.pop(0)
             self._version += 1
-            return 200, {"kind": "Lease", "metadata": {"name": "x", "resourceVersion": str(self._version)}}
+            labels = json.loads(request.body).get("metadata", {}).get("labels")
+            metadata = {"name": "x", "labels": labels, "resourceVersion": str(self._version)}
+            return 200, {"kind": "Lease", "metadata": metadata}
 
     @property
     def written(self) -> list[int]:
