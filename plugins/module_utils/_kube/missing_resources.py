@@ -40,7 +40,7 @@ _PATH = re.compile(
 UNCONFIRMED = "Unconfirmed"
 
 #: How long the discovery may still have a kind whose definition was deleted, and the time between requests, seconds.
-_LAG = 5.0
+_LAG = 10.0
 _PAUSE = 0.5
 
 #: GET a path, with request()'s option ``accept``: the JSON of the reply. Raises ApiError.
@@ -72,17 +72,17 @@ def why_it_may_exist(get: Get, method: str, path: str, reply: ApiReply) -> str:
 def _why_resource_may_exist(get: Get, asked: re.Match[str]) -> str:
     deadline = time.monotonic() + _LAG
     while _is_discovered(get, asked):
-        if time.monotonic() > deadline or not _is_definition_deleted(get, asked):
+        if time.monotonic() > deadline or not _may_be_deleted(get, asked):
             return f"its API discovery has {asked['resource'] or asked['version']}"
         time.sleep(_PAUSE)
     definition = _existing_definition(get, asked)
     return f"there is a CustomResourceDefinition {definition}" if definition else ""
 
 
-def _is_definition_deleted(get: Get, asked: re.Match[str]) -> bool:
-    """Return whether a resource has no definition, so that the discovery may soon lack it."""
+def _may_be_deleted(get: Get, asked: re.Match[str]) -> bool:
+    """Return whether the definition of what the discovery has may have been deleted a moment ago."""
     try:
-        return bool(asked["resource"]) and _may_be_defined(asked) and not _existing_definition(get, asked)
+        return _may_be_defined(asked) and not (asked["resource"] and _existing_definition(get, asked))
     except ApiError:
         return False
 

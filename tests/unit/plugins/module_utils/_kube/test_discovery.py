@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import discovery, missing_resources
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from api_server_of_kinds import CONFIG_MAP, DEFINITION, METRICS, NAMESPACE, NOT_FOUND, TRAIN_JOB, VERBS, KindsServer
 from scripted_server import status_object
@@ -29,8 +29,9 @@ def test_all_kinds_are_found_each_in_the_first_version_of_its_group_that_has_it(
 
 @pytest.mark.parametrize("answer", [BROKEN, NOT_FOUND, (404, status_object(404, "NotFound", "no"))])
 def test_an_aggregated_server_that_does_not_answer_is_noted_without_aggregated_discovery(
-    tmp_path: Path, answer: object
+    tmp_path: Path, answer: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(missing_resources, "_LAG", 0.1)
     server = KindsServer(METRICS, TRAIN_JOB, legacy=True)
     server.reply_to = lambda _method, path: answer if path.startswith("/apis/metrics.k8s.io/") else None
     with server.client(tmp_path) as client:

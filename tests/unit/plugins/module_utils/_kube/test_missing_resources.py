@@ -147,6 +147,20 @@ def test_the_discovery_may_have_a_kind_for_some_time_after_its_definition_was_de
     assert (caught.value.status, server.asked.count(version)) == (404, 2)
 
 
+def test_the_discovery_may_name_a_version_for_some_time_after_its_last_definition_was_deleted(tmp_path: Path) -> None:
+    server = KindsServer(TRAIN_JOB)
+
+    def reply_to(_method: str, path: str) -> Any:
+        if server.asked.count("GET /apis") > 1:
+            server.lost = {TRAIN_JOB.api_version}
+        return NOT_FOUND if path.startswith(f"/apis/{TRAIN_JOB.api_version}") else None
+
+    server.reply_to = reply_to
+    with server.client(tmp_path) as client:
+        assert client.get(TRAIN_JOB, "a", "n") is None
+    assert server.asked.count("GET /apis") >= 2
+
+
 @pytest.mark.parametrize("part", ["", "/finalize", "/status"])
 def test_a_part_of_a_namespace_is_not_taken_for_a_kind_in_it(tmp_path: Path, part: str) -> None:
     server = KindsServer()
