@@ -107,6 +107,32 @@ def mask_secret_entries(
     return mask_text(value) if isinstance(value, str) else value
 
 
+#: An option of a command with its value, which is no reference to a variable, a template, or what was masked.
+_OPTION = re.compile(
+    r"(?<![\w-])(?P<option>--?(?P<name>[\w.-]{2,80})(?:=|[ \t]{1,8}))[\"']?(?![-$<{\"'])(?P<value>[^\s\"']{4,4096})"
+)
+_ONLY_OPTION = re.compile(r"--?([\w.-]{2,80})")
+
+
+def mask_command_options(value: Any) -> Any:
+    """Return a command, a text or a list of words, with the values of ``--api-key=…`` and ``--api-key …`` masked."""
+    if isinstance(value, str):
+        return _OPTION.sub(_masked_option, value) if "-" in value else value
+    if not isinstance(value, (list, tuple)):
+        return value
+    words = [mask_command_options(word) if isinstance(word, str) else word for word in value]
+    for before, (at, word) in zip(value, list(enumerate(words))[1:], strict=False):
+        option = _ONLY_OPTION.fullmatch(before) if isinstance(before, str) else None
+        if option and is_secret_entry(option[1], word) and not str(word).startswith(("-", "$", "{", "<")):
+            words[at] = MASK
+    return words
+
+
+def _masked_option(match: re.Match[str]) -> str:
+    secret = is_secret_entry(match["name"], match["value"])
+    return match.group().replace(match["value"], MASK) if secret else match.group()
+
+
 def mask_assignments(text: str) -> str:
     """Return a text with the values of ``token=…``, ``password: …`` and the like masked."""
     if not _MAY_BE_ASSIGNED.search(text):  # faster for the logs of pods

@@ -35,6 +35,8 @@ from .settings_layers import SettingsError
 _REMEDY = "Put it into a Secret on the cluster and let the pods refer to that (secretKeyRef, envFrom), or rename it"
 #: Ending of the names of settings that are environment variables.
 ENVIRONMENT = "_environment"
+#: Endings of the names of settings that are commands or their words.
+COMMANDS = ("_command", "_args", "_arguments", "_options")
 _FORMS = SecretScanner({})
 
 
@@ -75,6 +77,8 @@ def mask_setting(setting: str, value: Any, mask_text: Callable[[str], str] = _FO
         return MASK
     if _is_environment(setting) and not key:
         value = _mask_odd_environment(value)
+    elif name.endswith(COMMANDS):
+        value = secret_names.mask_command_options(value)
     return secret_names.mask_secret_entries(value, lambda key, entry: _is_secret(setting, key, entry), masked)
 
 

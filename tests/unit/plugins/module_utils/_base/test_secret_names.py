@@ -82,3 +82,31 @@ NAMES = sorted([*secret_names._SECRET_WORDS, *map("_".join, secret_names._SECRET
 def test_every_name_of_a_secret_is_masked_where_it_is_assigned(name, form):
     for spelled in (name, name.upper()):
         assert "hunter22" not in secret_names.mask_assignments(form.format(spelled, "hunter22"))
+
+
+@pytest.mark.parametrize(
+    ("command", "masked"),
+    [
+        ("vllm serve --api-key=canary42 --port=80", "vllm serve --api-key=<secret> --port=80"),
+        ("vllm serve --api-key canary42 -x", "vllm serve --api-key <secret> -x"),
+        ("run --hub-token 'canary42'", "run --hub-token '<secret>'"),
+        (["serve", "--api-key", "canary42", "--tp", "8"], ["serve", "--api-key", "<secret>", "--tp", "8"]),
+        (["serve", "--api-key=canary42"], ["serve", "--api-key=<secret>"]),
+    ],
+)
+def test_values_of_options_that_are_secrets_by_their_names_are_masked(command: object, masked: object) -> None:
+    assert secret_names.mask_command_options(command) == masked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "serve --api-key=$API_KEY --hub-token $(HUB_TOKEN) --max-tokens=1000 --eos-token=abcdef --token {{ token }}",
+        ["serve", "--api-key", "$(API_KEY)", "--api-key", "--verbose", "--max-tokens", "10000", 7],
+        "serve --pad-token abcdef --tokenizer=abcdef --api-key=<secret>",
+        None,
+        7,
+    ],
+)
+def test_references_and_other_options_stay(command: object) -> None:
+    assert secret_names.mask_command_options(command) == command
