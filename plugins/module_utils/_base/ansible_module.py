@@ -12,15 +12,16 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
+from typing import TYPE_CHECKING, Any
 
 from . import disk_reserve, files
 from .errors import SeatrialError, shorten_error_message
 from .signals import exit_with_parent
 from .step_directory import StepDirectory
 from .untrusted_input import escape_control_characters, without_keys_of_ansible
+
+if TYPE_CHECKING:  # pods, which have the options but run no module, do not carry it along
+    from ansible.module_utils.basic import AnsibleModule
 
 #: Of every module that works on a cluster (fragment _cluster).
 CLUSTER: dict[str, Any] = {

@@ -12,15 +12,20 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import html
+import json
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
-from .secret_encodings import WORD, encodings_of_secrets
 from .secret_names import MASK
+
+#: Shorter secrets are masked as whole words only.
+_WORD = 8
 
 
 def mask_sent_credentials(content: bytes, authorization: str, *others: str) -> bytes:
-    """Return an answer without the credentials of its request, in any of the encodings in which text is quoted.
+    """Return an answer without the credentials of its request, plain, in JSON, HTML or an address.
 
     Args:
         content: The answer.
@@ -44,8 +49,15 @@ def _parts_of_authorization(authorization: str) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=64)
 def _pattern(secrets: tuple[str, ...]) -> re.Pattern[bytes]:
-    encoded = encodings_of_secrets({str(number): secret for number, secret in enumerate(secrets)})
-    words = sorted({*encoded, *(secret.encode() for secret in secrets)}, key=len, reverse=True)
-    return re.compile(
-        b"|".join(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)" if len(word) < WORD else re.escape(word) for word in words)
-    )
+    """Return a pattern of the encodings of secrets, the longest first."""
+    # Without the many encodings of _base/secret_encodings.py, whose imports pods would carry along.
+    encoded = {word.encode() for secret in secrets for word in _quoted(secret)}
+    longest_first = sorted(encoded, key=len, reverse=True)
+    whole = [rb"(?<!\w)" + re.escape(word) + rb"(?!\w)" for word in longest_first if len(word) < _WORD]
+    return re.compile(b"|".join([*(re.escape(word) for word in longest_first if len(word) >= _WORD), *whole]))
+
+
+def _quoted(secret: str) -> Iterator[str]:
+    plain = (secret, html.escape(secret), html.escape(secret, quote=False), quote(secret, safe=""))
+    for text in plain:
+        yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])

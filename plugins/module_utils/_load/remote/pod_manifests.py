@@ -36,8 +36,8 @@ from .detached_load import path_of_running_module_archive
 _OURS = "ansible_collections.perfscale.seatrial.plugins.module_utils"
 #: Packages whose modules are packed; of the packages around them, only an empty __init__.py.
 _PACKED = (_OURS, "ansible.module_utils")
-#: What a load in pods never imports: it injects no failures.
-_LEFT_OUT = (f"{_OURS}._clusters.rehearsal",)
+#: What a load in pods never imports: it injects no failures, and is no module; Ansible's errors do without the latter.
+_LEFT_OUT = (f"{_OURS}._clusters.rehearsal", "ansible.module_utils.basic")
 
 
 def collection_code_zip() -> bytes:
@@ -92,7 +92,11 @@ def _is_package(package: str) -> bool:
 
 def _possible_module_imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield the modules that a module of ``package`` may import; some are attributes of modules."""
-    for node in ast.walk(tree):
+    left = [tree]
+    while left:
+        node = left.pop()
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            left += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
