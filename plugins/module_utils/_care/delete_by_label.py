@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import ThreadPool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.label_selectors import is_selected
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 
 from . import deletion_order
@@ -80,15 +81,10 @@ class RunCleanup:
         kinds: Sequence[str] = (),
         keep_nodes: bool = False,
         say: Callable[[str], None] = lambda text: None,
-        created: Mapping[str, set[str]] | None = None,
-        groups: Collection[tuple[str, str]] = (),
+        created: Mapping[tuple[str | None, str], set[str]] | None = None,
     ) -> None:
-        """created: kind -> namespaces of the objects that the run created; listing them must succeed.
-
-        groups: their kinds, as API group and kind.
-        """
+        """created: API group (or None) and kind -> namespaces of what the run created; listing it must succeed."""
         self.created = created or {}
-        self.groups = groups
         self.client = client
         self.run_id = run_id
         self.selector = deletion_order.run_label_selector(run_id, extra_selector)
@@ -100,7 +96,8 @@ class RunCleanup:
         # Kinds of which the run had objects: not being able to list them is an error.
         self._seen: set[ServedKind] = set()
         self._stays: set[str] = set()  # uids of what is kept for others
-        self._unreleased: list[str] = []  # what is kept for others with our label, and why
+        self._refused: dict[str, LabelledObject] = {}  # uid -> what the server did not delete, or release for others
+        self._errors: dict[str, str] = {}  # uid -> the error
 
     # Find
 
@@ -110,7 +107,8 @@ class RunCleanup:
         kinds = deletion_order.filter_deletable_kinds(served, self.only)
         self.outcome.unlisted = kinds_without_answer(self.client)
         if not self.only:
-            self.outcome.unlisted += hidden_kinds_of_run(self.client, served, self.groups, self.run_id)
+            groups = [(group, kind) for group, kind in self.created if group is not None]
+            self.outcome.unlisted += hidden_kinds_of_run(self.client, served, groups, self.run_id)
         everything = deletion_order.remove_duplicate_objects(self._listed(kinds))
         nodes = [labelled for labelled in everything if labelled.kind.kind == "Node" and self.keep_nodes]
         self.outcome.kept = deletion_order.count_by_kind(nodes)
@@ -139,7 +137,7 @@ class RunCleanup:
         except ApiError as error:
             if error.status == 404:
                 return []
-            places = self.created.get(kind.kind, set())
+            places = self.created.get((kind.group, kind.kind), set()) | self.created.get((None, kind.kind), set())
             if error.status == 403 and not namespace and places - {""}:
                 return [item for place in sorted(places - {""}) for item in self._list(kind, place, selector)]
             if is_refusal(error) and not places and kind not in self._seen:
@@ -152,8 +150,8 @@ class RunCleanup:
     def clean(self, timeout: float) -> CleanupOutcome:
         """Delete until no object of any kind is found.
 
-        Raises CleanupTimeout naming what is left after ``timeout`` seconds, ApiError at the end for objects of others
-        from which our label could not be removed.
+        What can't be deleted does not keep the rest from being deleted. Raises CleanupTimeout naming what is left after
+        ``timeout`` seconds, ApiError for objects whose deletion, or the removal of our label from them, was refused.
         """
         deadline = time.monotonic() + timeout
         for number in itertools.count():
@@ -171,31 +169,37 @@ class RunCleanup:
                 # objects, we and Kubernetes would delete the same objects and slow each other down.
                 early = [labelled for wave in others for labelled in wave if labelled.kind.kind == "Namespace"]
                 self._delete_wave(early)
-            self._delete_until_gone(first, deadline, timeout)
+            self._delete_until_gone(first, deadline)
             for wave in others:
                 self._delete_wave([labelled for labelled in wave if labelled not in early])
-                self._delete_until_gone(wave, deadline, timeout)
+                self._delete_until_gone(wave, deadline)
         self._wait_dependents(deadline, timeout)
         self.outcome.deleted = deletion_order.count_by_kind(self._deleted.values())
-        if self._unreleased:
-            raise ApiError(f"cleanup of run {self.run_id}: our label is left on {'; '.join(self._unreleased)}")
+        if refused := self._format_refused():
+            raise ApiError(f"cleanup of run {self.run_id}: {refused}")
         return self.outcome
 
     def _delete_wave(self, wave: Sequence[LabelledObject]) -> None:
         """Send the deletions of a wave, except those that the garbage collector will make."""
         deleted = self._without_kept(wave)
         self._delete([labelled for labelled in deletion_order.objects_without_owners(deleted) if not labelled.deleting])
-        self._deleted.update({labelled.uid: labelled for labelled in deleted})
+        self._note_deleted(deleted)
+
+    def _note_deleted(self, objects: Sequence[LabelledObject]) -> None:
+        self._deleted.update({labelled.uid: labelled for labelled in objects if labelled.uid not in self._refused})
 
     def _delete(self, objects: Sequence[LabelledObject]) -> None:
-        """Delete objects with one request each, several at a time.
+        """Delete objects with one request each, several at a time. What the server refuses to delete stays.
 
         The deletion of a collection is one request, but the server then deletes its objects one after the other. On a
         busy machine this took five times as long, and the server aborts the request after a minute.
         """
 
         def delete(labelled: LabelledObject) -> None:
-            self.client.delete_seen(labelled.kind, labelled.metadata)
+            try:
+                self.client.delete_seen(labelled.kind, labelled.metadata)
+            except ApiError as error:
+                self._note_refused(labelled, error)
 
         reported = time.monotonic()
         with ThreadPool(_PARALLEL) as pool:
@@ -205,8 +209,11 @@ class RunCleanup:
                     reported = time.monotonic()
                     self.say(f"sent {number} of {len(objects)} deletions")
 
-    def _delete_until_gone(self, wave: Sequence[LabelledObject], deadline: float, timeout: float) -> None:
-        """Wait until no object of these kinds has the label; objects that appear meanwhile are deleted too."""
+    def _delete_until_gone(self, wave: Sequence[LabelledObject], deadline: float) -> None:
+        """Wait until no object of these kinds has the label, or for the deadline: the other waves are tried then, too.
+
+        Objects that appear meanwhile are deleted as well.
+        """
         kinds = list(dict.fromkeys(labelled.kind for labelled in wave))
         pause = _SHORTEST_PAUSE
         began = reported = time.monotonic()
@@ -218,16 +225,14 @@ class RunCleanup:
                 if not (self.keep_nodes and labelled.kind.kind == "Node") and labelled.uid not in self._stays
             ]
             took = time.monotonic() - listing_began
-            if not left:
+            if not left or time.monotonic() >= deadline:
                 return
-            if time.monotonic() >= deadline:
-                raise self._timeout_error(left, timeout)
             new = self._without_kept([labelled for labelled in left if not labelled.deleting])
             late = time.monotonic() - began > _GRACE
             self._delete(
                 [labelled for labelled in new if late or not self._deleted.keys() & {labelled.uid, *labelled.owners}]
             )
-            self._deleted.update({labelled.uid: labelled for labelled in new})
+            self._note_deleted(new)
             if time.monotonic() - reported >= _REPORT_INTERVAL:
                 reported = time.monotonic()
                 self.say(f"waiting for {deletion_order.format_remaining_objects(left, 2)}")
@@ -237,9 +242,10 @@ class RunCleanup:
 
     def _timeout_error(self, left: Sequence[LabelledObject], timeout: float) -> CleanupTimeout:
         kept = {labelled.uid for labelled in left}
+        refused = self._format_refused()
         return CleanupTimeout(
             f"cleanup of run {self.run_id}: after {timeout:g} s there are still "
-            f"{deletion_order.format_remaining_objects(left)}",
+            f"{deletion_order.format_remaining_objects(left)}{f'; {refused}' if refused else ''}",
             deletion_order.count_by_kind(labelled for labelled in self._deleted.values() if labelled.uid not in kept),
             deletion_order.count_by_kind(left),
         )
@@ -281,6 +287,20 @@ class RunCleanup:
             if todo:
                 time.sleep(_LONGEST_PAUSE)
 
+    def _note_refused(self, labelled: LabelledObject, error: ApiError) -> None:
+        """Note that the server refused to delete or change an object, so that nothing waits for its end."""
+        self._stays.add(labelled.uid)
+        self._refused[labelled.uid] = labelled
+        self._errors[labelled.uid] = str(error)
+
+    def _format_refused(self) -> str:
+        """Return the objects that are left because the server refused a request, and its answers; "" without any."""
+        with ThreadPool(_PARALLEL) as pool:
+            there = list(pool.map(self._is_still_there, self._refused.values()))
+        left = [labelled for labelled, is_left in zip(self._refused.values(), there, strict=True) if is_left]
+        texts = [f"{labelled.title}: {self._errors[labelled.uid]}" for labelled in left]
+        return f"our label is left on {formats.format_list(texts, 5)}" if texts else ""
+
     # Keep
 
     def _without_kept(self, objects: Sequence[LabelledObject]) -> list[LabelledObject]:
@@ -314,10 +334,12 @@ class RunCleanup:
         return kept
 
     def _used_definitions(self, definitions: Sequence[LabelledObject]) -> list[LabelledObject]:
-        """Keep definitions of kinds of which objects are left, or may be: they would be deleted and are not ours."""
+        """Keep definitions of kinds of which objects of others exist, or may: they would be deleted."""
         kept: list[LabelledObject] = []
         for definition in definitions:
             items = self._objects_of_definition(definition)
+            if not isinstance(items, str):
+                items = [item for item in items if not is_selected(self.selector, item)]
             if items:
                 kept.append(definition)
                 why = "there are objects of this kind that this run did not create"
@@ -349,7 +371,7 @@ class RunCleanup:
                 if not self._is_still_there(labelled):
                     return
                 label = "with our label, which could not be removed"
-                self._unreleased.append(f"{labelled.title}: {error}")
+                self._note_refused(labelled, error)
         self.outcome.handed_over.append(labelled.title)
         self.say(f"{labelled.title} is kept {label}, because {why}")
 

@@ -36,34 +36,45 @@ from . import deletion_order
 from .delete_by_label import CleanupOutcome, RunCleanup, verify_nothing_left
 
 
-def read_created_kinds(run_dir: str | Path) -> dict[str, set[str]]:
-    """Return kind -> namespaces of its objects ("": cluster-scoped). Raises DataError for an invalid manifest."""
-    namespaces_by_kind: dict[str, set[str]] = {}
+def read_created_kinds(run_dir: str | Path) -> dict[tuple[str | None, str], set[str]]:
+    """Return API group and kind -> namespaces of the objects of a run ("": cluster-scoped).
+
+    The group is None where no file states it. Raises DataError for an invalid manifest.
+    """
+    namespaces: dict[tuple[str | None, str], set[str]] = {}
+    for version, kind, namespace in [*_objects_in_manifests(run_dir), *_objects_in_plans(run_dir)]:
+        namespaces.setdefault((version.rpartition("/")[0] if version else None, kind), set()).add(namespace)
+    # A plan states no group of objects that workloads share; their manifests do.
+    for unknown in [key for key in namespaces if key[0] is None]:
+        known = [key for key in namespaces if key[0] is not None and key[1] == unknown[1]]
+        for key in known:
+            namespaces[key] |= namespaces[unknown]
+        if known:
+            del namespaces[unknown]
+    return namespaces
+
+
+def _objects_in_manifests(run_dir: str | Path) -> Iterator[tuple[str, str, str]]:
+    """Yield API version, kind and namespace of the objects of steps."""
     for document in _manifests(run_dir):
-        namespaces_by_kind.setdefault(str(document["kind"]), set()).add(_manifest_namespace(document))
+        yield str(document.get("apiVersion") or ""), str(document["kind"]), _manifest_namespace(document)
+
+
+def _objects_in_plans(run_dir: str | Path) -> Iterator[tuple[str, str, str]]:
+    """Yield API version, kind and namespace of the workloads of each point, and of what they share."""
     for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
         rows = files.read_json_lines(path)
-        templates = {template.get("name"): template for template in next(rows, {}).get("templates") or ()}
-        for kind, namespace in (pair for template in templates.values() for pair in template.get("shared") or ()):
-            namespaces_by_kind.setdefault(kind, set()).add(namespace)
-        for template in templates.values():
+        listed = next(rows, {}).get("templates") or ()
+        for template in listed:
+            yield from (("", kind, namespace) for kind, namespace in template.get("shared") or ())
             if not _depends_on_index(template):
-                namespaces_by_kind.setdefault(template["kind"], set()).add(template.get("namespace") or "")
-        if any(map(_depends_on_index, templates.values())):
+                yield template.get("api_version") or "", template["kind"], template.get("namespace") or ""
+        if any(map(_depends_on_index, listed)):
+            templates = {template.get("name"): template for template in listed}
             for row in rows:
                 template = templates[row["template"]]
                 place = (template.get("namespace") or "").replace(INDEX_PLACEHOLDER, str(row["index"]))
-                namespaces_by_kind.setdefault(template["kind"], set()).add(place)
-    return namespaces_by_kind
-
-
-def read_groups_of_created_kinds(run_dir: str | Path) -> set[tuple[str, str]]:
-    """Return the API groups and kinds of the objects of a run. Raises DataError for an invalid manifest."""
-    versions = {(str(document.get("apiVersion") or ""), str(document["kind"])) for document in _manifests(run_dir)}
-    for path in sorted(Path(run_dir).glob("points/*/plan.jsonl")):
-        header = next(files.read_json_lines(path), {})
-        versions |= {(each.get("api_version") or "", each["kind"]) for each in header.get("templates") or ()}
-    return {(version.rpartition("/")[0], kind) for version, kind in versions if version}
+                yield template.get("api_version") or "", template["kind"], place
 
 
 def _manifests(run_dir: str | Path) -> Iterator[dict[str, Any]]:
@@ -175,8 +186,7 @@ def clean_up_or_verify(spec: CleanupSpec, step: StepDirectory) -> dict[str, Any]
             return _unreachable_cluster_result(spec, say, str(error))
         undone, failed = _undo_failures(client, spec, say)
         known = read_created_kinds(spec.run_dir) if spec.run_dir else {}
-        groups = read_groups_of_created_kinds(spec.run_dir) if spec.run_dir else set()
-        sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known, groups)
+        sweep = RunCleanup(client, spec.run_id, spec.selector, spec.kinds, spec.keep_nodes, say, known)
         with step.timed("cleanup", "verify" if spec.verify else "delete and wait"):
             result = _clean_reachable_cluster(spec, sweep, say)
         if failed is not None:

@@ -42,27 +42,50 @@ class Server:
         return [{"metadata": {"name": one, "namespace": namespace, "uid": one, "labels": labels}} for one in names], ""
 
 
-def look(refused: dict, objects: dict, known: dict[str, set[str]]) -> Any:
+def look(refused: dict, objects: dict, known: dict[tuple[str | None, str], set[str]]) -> Any:
     return verify_nothing_left(RunCleanup(Server(refused, objects), "t1121-abcdef", created=known))  # type: ignore[arg-type]
 
 
 def test_a_kind_that_can_not_be_listed_is_noted_when_the_run_made_none_of_it() -> None:
-    assert look({("Secret", ""): 403}, {}, {"ConfigMap": {"here"}}).unlisted == ["Secret (403)"]
+    assert look({("Secret", ""): 403}, {}, {("", "ConfigMap"): {"here"}}).unlisted == ["Secret (403)"]
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
 def test_a_kind_that_the_run_made_objects_of_must_be_seen(status: int) -> None:
     with pytest.raises(ApiError, match="Secret can't be listed"):
-        look({("Secret", ""): status}, {}, {"Secret": {""}})
+        look({("Secret", ""): status}, {}, {("", "Secret"): {""}})
 
 
 def test_who_may_not_list_everywhere_looks_where_the_run_has_made_something() -> None:
     refused = {("Secret", ""): 403}
-    assert look(refused, {}, {"Secret": {"", "here"}}).unlisted == []
+    assert look(refused, {}, {("", "Secret"): {"", "here"}}).unlisted == []
     with pytest.raises(SeatrialError, match="Secret here/mine"):
-        look(refused, {("Secret", "here"): ["mine"]}, {"Secret": {"here", "there"}})
+        look(refused, {("Secret", "here"): ["mine"]}, {("", "Secret"): {"here", "there"}})
     with pytest.raises(ApiError):
-        look({**refused, ("Secret", "here"): 403}, {}, {"Secret": {"here"}})
+        look({**refused, ("Secret", "here"): 403}, {}, {("", "Secret"): {"here"}})
+
+
+KNATIVE = ServedKind("serving.knative.dev/v1", "Service", "services", True, VERBS)
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_kind_of_the_same_name_in_another_group_does_not_end_the_cleanup(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ServedKind("v1", "Service", "services", True, VERBS)
+    monkeypatch.setattr(Server, "kinds", lambda _self: [own, KNATIVE])
+    server_list = Server.list
+
+    def answer(self: Server, kind: ServedKind, *more: Any, **options: Any) -> Any:
+        if kind == KNATIVE:
+            raise ApiError("Service of Knative can't be listed", status)
+        return server_list(self, kind, *more, **options)
+
+    monkeypatch.setattr(Server, "list", answer)
+    assert look({}, {}, {("", "Service"): {"here"}}).unlisted == [f"Service ({status})"]
+    for group in ("serving.knative.dev", None):
+        with pytest.raises(ApiError, match="of Knative"):
+            look({}, {}, {(group, "Service"): {"here"}})
 
 
 SPACE = ServedKind("v1", "Namespace", "namespaces", False, VERBS)
@@ -142,7 +165,11 @@ def test_what_a_run_has_made_is_read_from_its_manifests_and_plans(tmp_path: Path
     point.mkdir(parents=True)
     header = {"type": "header", "templates": [{"kind": "PyTorchJob", "namespace": "x"}]}
     (point / "plan.jsonl").write_text(f"{json.dumps(header)}\n", encoding="utf-8")
-    assert run_cleanup.read_created_kinds(tmp_path) == {"Namespace": {""}, "Secret": {"x"}, "PyTorchJob": {"x"}}
+    assert run_cleanup.read_created_kinds(tmp_path) == {
+        (None, "Namespace"): {""},
+        (None, "Secret"): {"x"},
+        (None, "PyTorchJob"): {"x"},
+    }
     assert run_cleanup.read_created_kinds(tmp_path / "none") == {}
 
 
@@ -156,4 +183,20 @@ def test_a_namespace_of_each_workload_is_where_its_objects_are(tmp_path: Path) -
     rows = [{"type": "header", "templates": templates}]
     rows += [{"index": index, "template": name} for index, name in enumerate(["each", "all", "each"])]
     (point / "plan.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    assert run_cleanup.read_created_kinds(tmp_path) == {"Job": {"u-0", "u-2", "x"}}
+    assert run_cleanup.read_created_kinds(tmp_path) == {(None, "Job"): {"u-0", "u-2", "x"}}
+
+
+def test_the_group_of_what_workloads_share_is_that_of_its_manifest(tmp_path: Path) -> None:
+    source = tmp_path / "004__users__test" / "src"
+    source.mkdir(parents=True)
+    (source / "a.yml").write_text("---\nkind: Service\napiVersion: v1\nmetadata: {namespace: x}\n", encoding="utf-8")
+    point = tmp_path / "points" / "001"
+    point.mkdir(parents=True)
+    template = {"kind": "Job", "api_version": "batch/v1", "namespace": "x", "shared": [["Service", "y"], ["Role", "x"]]}
+    header = {"type": "header", "templates": [template]}
+    (point / "plan.jsonl").write_text(f"{json.dumps(header)}\n", encoding="utf-8")
+    assert run_cleanup.read_created_kinds(tmp_path) == {
+        ("", "Service"): {"x", "y"},
+        ("batch", "Job"): {"x"},
+        (None, "Role"): {"x"},
+    }

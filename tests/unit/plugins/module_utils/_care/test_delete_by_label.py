@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import RunCleanup
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care.delete_by_label import (
+    CleanupTimeout,
+    RunCleanup,
+)
 from object_store import ObjectStore
 from scripted_server import status_object
 
@@ -123,3 +126,72 @@ def test_a_label_that_may_not_be_removed_is_reported_only(tmp_path: Path) -> Non
     store = kept_namespace()
     store.before = lambda method, _path: (403, status_object(403, "Forbidden", "no")) if method == "PATCH" else None
     assert clean(store, tmp_path).handed_over == ["Namespace mine"]
+
+
+def tenant_object(**fields: Any) -> ObjectStore:
+    """Return a server with an object of a tenant that has the label of the run, and objects of the run."""
+    store = ObjectStore()
+    store.put("v1", "ConfigMap", "a", "tenant", labels=OURS, **fields)
+    store.put("v1", "Secret", "s", "other", labels=OURS)
+    store.put("rbac.authorization.k8s.io/v1", "ClusterRole", "ours", labels=OURS)
+    store.put("v1", "Node", "ours", labels=OURS)
+    store.put(CRD, "CustomResourceDefinition", "mine.example.com", labels=OURS)
+    return store
+
+
+@pytest.mark.parametrize("status", [403, 422, 500])
+def test_an_object_that_can_not_be_deleted_fails_the_cleanup_after_the_rest_is_deleted(
+    status: int, tmp_path: Path
+) -> None:
+    store, place = tenant_object(), "/api/v1/namespaces/tenant/configmaps/a"
+    no = (status, status_object(status, "No", "denied"))
+    store.before = lambda method, path: no if (method, path) == ("DELETE", place) else None
+    with pytest.raises(ApiError, match=rf"our label is left on ConfigMap tenant/a: DELETE .*{status}.*denied"):
+        clean(store, tmp_path)
+    assert store.titles() == ["ConfigMap a"]
+
+
+def test_an_object_that_can_not_be_deleted_and_goes_with_its_namespace_is_no_error(tmp_path: Path) -> None:
+    store, place = tenant_object(), "/api/v1/namespaces/tenant"
+    store.put("v1", "Namespace", "tenant", labels=OURS)
+
+    def before(method: str, path: str) -> Any:
+        if (method, path) == ("DELETE", place):
+            del store.objects[f"{place}/configmaps/a"]
+        return (403, status_object(403, "No", "denied")) if (method, path[-2:]) == ("DELETE", "/a") else None
+
+    store.before = before
+    deleted = {"Secret": 1, "ClusterRole": 1, "Node": 1, "Namespace": 1, "CustomResourceDefinition": 1}
+    assert clean(store, tmp_path).deleted == deleted and store.titles() == []
+
+
+def test_an_object_with_a_finalizer_of_others_keeps_no_other_object_from_its_deletion(tmp_path: Path) -> None:
+    store = tenant_object(finalizers=["tenant/never"])
+    with (
+        store.client(tmp_path) as client,
+        pytest.raises(CleanupTimeout, match="still 1 ConfigMap: ConfigMap tenant/a .*finalizer tenant/never") as raised,
+    ):
+        RunCleanup(client, RUN).clean(0.5)
+    assert store.titles() == ["ConfigMap a"] and raised.value.left == {"ConfigMap": 1}
+    assert raised.value.deleted == {"Secret": 1, "ClusterRole": 1, "Node": 1, "CustomResourceDefinition": 1}
+
+
+def test_a_timeout_names_what_the_server_refused_to_delete_too(tmp_path: Path) -> None:
+    store = tenant_object(finalizers=["tenant/never"])
+    no = (403, status_object(403, "No", "denied"))
+    store.before = lambda method, path: no if method == "DELETE" and path.endswith("clusterroles/ours") else None
+    with (
+        store.client(tmp_path) as client,
+        pytest.raises(CleanupTimeout, match=r"still 1 ConfigMap.*left on ClusterRole"),
+    ):
+        RunCleanup(client, RUN).clean(0.5)
+    assert store.titles() == ["ClusterRole ours", "ConfigMap a"]
+
+
+def test_a_definition_goes_though_an_object_of_the_run_is_held_by_a_finalizer(tmp_path: Path) -> None:
+    store = ObjectStore()
+    store.put("example.com/v1", "Thing", "held", "team", labels=OURS, finalizers=["slow"])
+    store.put(CRD, "CustomResourceDefinition", "things.example.com", labels=OURS)
+    with store.client(tmp_path) as client, pytest.raises(CleanupTimeout, match="Thing team/held"):
+        RunCleanup(client, RUN).clean(0.5)
+    assert store.titles() == ["Thing held"]

@@ -135,10 +135,12 @@ def test_what_a_run_created_is_read_with_its_api_groups(tmp_path: Path) -> None:
         '{"type": "header", "templates": [{"kind": "Job", "api_version": "batch/v1"}, {"kind": "Old"}]}\n',
         encoding="utf-8",
     )
-    assert run_cleanup.read_groups_of_created_kinds(tmp_path) == {
+    assert set(run_cleanup.read_created_kinds(tmp_path)) == {
         ("", "Namespace"),
+        (None, "Odd"),
         ("trainer.example.com", "TrainJob"),
         ("batch", "Job"),
+        (None, "Old"),
     }
 
 

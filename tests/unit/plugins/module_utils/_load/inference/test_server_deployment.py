@@ -275,7 +275,11 @@ def test_cleanup_finds_the_namespaces_in_the_record_which_has_no_secret(tmp_path
     elsewhere = {**SERVICE, "metadata": {"name": "other", "namespace": "ns-2"}}
     wanted = spec(definitions=[DEPLOYMENT, SERVICE, elsewhere, secret])
     deploy(cluster, tmp_path, wanted, [lambda: cluster.give_address()])  # type: ignore[attr-defined]
-    assert read_created_kinds(tmp_path) == {"Deployment": {"ns"}, "Service": {"ns", "ns-2"}, "Secret": {"ns"}}
+    assert read_created_kinds(tmp_path) == {
+        ("apps", "Deployment"): {"ns"},
+        ("", "Service"): {"ns", "ns-2"},
+        ("", "Secret"): {"ns"},
+    }
     (record,) = tmp_path.glob("*/src/servers.yml")
     assert "kanary" not in record.read_text() and "perfscale.seatrial/run: t1" in record.read_text()
 
