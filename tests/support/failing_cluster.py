@@ -137,7 +137,7 @@ def point(folder: Path) -> Path:
 def injector(cluster: NodeServer, folder: Path, planned: list[PlannedFailure], said: Any = None) -> FailureInjector:
     say = said.append if said is not None else lambda text: None
     clock = MonotonicWallClock.start()
-    return FailureInjector(cluster.client.access, clock, point(folder), "failing", "001", 1, planned, say)
+    return FailureInjector(cluster.client.access, clock, point(folder), "failing", "001", 1, planned, {"ns"}, say)
 
 
 def rows(folder: Path, kind: str) -> list[dict[str, Any]]:

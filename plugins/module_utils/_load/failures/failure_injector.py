@@ -13,7 +13,7 @@ import heapq
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,15 @@ class FailureInjector:
         point: str,
         seed: int,
         planned: list[PlannedFailure],
+        namespaces: Collection[str],
         say: Callable[[str], None],
     ) -> None:
+        """namespaces: those of the workloads."""
         self._client = Client(access, _TIMEOUT)
         self._watcher = Client(access, _TIMEOUT)
         self._clock, self._run, self._point, self._seed = clock, run, point, seed
         self._path, self._planned, self._say = point_dir / failure_ledger.FILE, planned, say
+        self._namespaces = namespaces
         self._log: JsonlAppender | None = None
         self._halt = threading.Event()
         self._threads: list[SignalBlockingThread] = []
@@ -204,7 +207,9 @@ class FailureInjector:
         """Inject a failure into each of its targets; return the targets that have to be undone."""
         pods: list[failure_targets.PodRow] = []
         if failure.kind not in OF_CONTROL_PLANE:
-            pods = failure_targets.list_running_load_pods(self._client, failure, self._run, self._point)
+            pods = failure_targets.list_running_load_pods(
+                self._client, failure, self._run, self._point, self._namespaces
+            )
         failing = failure_targets.targets_of_failures(list(self._open.values()))
         targets = failure_targets.choose_failure_targets(self._client, failure, pods, failing, self._seed)
         if not targets:

@@ -31,14 +31,23 @@ from .failure_schedule import (
 PodRow = dict[str, str]
 
 
-def list_running_load_pods(client: Client, failure: PlannedFailure, run: str, point: str) -> list[PodRow]:
-    """Return the pods of the load that run, those with the labels of the failure if it is one of pods."""
+def list_running_load_pods(
+    client: Client, failure: PlannedFailure, run: str, point: str, namespaces: Collection[str]
+) -> list[PodRow]:
+    """Return the pods of the load that run, those with the labels of the failure if it is one of pods.
+
+    namespaces: those of the workloads. In others, anybody may give a pod the labels of the load.
+    """
     selector = run_labels.workload_label_selector(run, point)
     if failure.kind not in OF_NODES and failure.selector:
         selector = f"{selector},{failure.selector}"
     kind = client.kind("v1", "Pod")
     listed = client.list(kind, label_selector=selector, field_selector="status.phase=Running")[0]
-    pods = [pod for pod in listed if not pod["metadata"].get("deletionTimestamp")]
+    pods = [
+        pod
+        for pod in listed
+        if pod["metadata"].get("namespace") in namespaces and not pod["metadata"].get("deletionTimestamp")
+    ]
     if failure.kind == CONTAINER_OOM or failure.pod_fails:
         # A kubelet would restart the containers of other pods, and nothing simulates that.
         pods = [pod for pod in pods if pod["spec"].get("restartPolicy") == "Never"]

@@ -12,7 +12,7 @@ import re
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,6 +178,17 @@ def namespace_to_watch(rendered: list[RenderedTemplate], usual: str) -> str:
     """Return the only namespace of all documents; empty, for all namespaces, if there are several."""
     namespaces = {document.fixed_namespace(usual) for document in documents_of_templates(rendered)}
     return namespaces.pop() if len(namespaces) == 1 else ""
+
+
+def namespaces_of_workloads(
+    rendered: Sequence[RenderedTemplate], workloads: Iterable[tuple[str, int]], usual: str
+) -> set[str]:
+    """Return the namespaces of all documents of workloads.
+
+    workloads: name of the template and index of each. usual: the namespace of the load.
+    """
+    documents = {template.template.name: template.documents for template in rendered}
+    return {document.namespace(index) or usual for name, index in workloads for document in documents[name]}
 
 
 def workload_name(run: str, point: str, index: int | str) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,7 @@ class LoadRunner:
                 )
                 try:
                     self._await_watches(sampler, stop)
-                    self._open_failures(client, clock, failures)
+                    self._open_failures(client, clock, failures, planned.workloads, rendered)
                     stall.excused = self.failures.control_plane_ails if self.failures is not None else stall.excused
                     if barrier is not None:
                         barrier.create()
@@ -217,13 +217,23 @@ class LoadRunner:
 
         return SamplerProcess(client.access, sampling, clock, log.close)
 
-    def _open_failures(self, client: Client, clock: MonotonicWallClock, planned: list[PlannedFailure]) -> None:
+    def _open_failures(
+        self,
+        client: Client,
+        clock: MonotonicWallClock,
+        planned: list[PlannedFailure],
+        workloads: Sequence[workload_plan.PlannedWorkload],
+        rendered: Sequence[rendered_workload_templates.RenderedTemplate],
+    ) -> None:
         """Prepare the injection of the failures of the load, if it has any."""
         request, seed = self.request, self.request.seed or 1
         if planned:
-            self.failures = FailureInjector(
-                client.access, clock, request.point_dir, request.run, request.point, seed, planned, self.progress.say
+            places = [(workload.template, workload.index) for workload in workloads]
+            namespaces = rendered_workload_templates.namespaces_of_workloads(
+                rendered, places, request.namespace or client.access.namespace
             )
+            where = (request.point_dir, request.run, request.point)
+            self.failures = FailureInjector(client.access, clock, *where, seed, planned, namespaces, self.progress.say)
             self.failures.open()
 
     def _await_watches(self, sampler: SamplerProcess | NoSampler, stop: signals.Interrupt) -> None:

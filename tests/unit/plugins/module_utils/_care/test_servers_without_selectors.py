@@ -147,5 +147,5 @@ def test_a_failure_hits_no_pod_of_others() -> None:
         item["metadata"] |= {"namespace": "ns", "uid": "u"}
         item["spec"] = {}
     failure = SimpleNamespace(kind="node_drained", selector="", pod_fails=False, taint="")
-    rows = failure_targets.list_running_load_pods(client, failure, RUN, "001")
+    rows = failure_targets.list_running_load_pods(client, failure, RUN, "001", {"ns"})
     assert [row["name"] for row in rows] == ["o0"]

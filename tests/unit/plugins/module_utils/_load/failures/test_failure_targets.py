@@ -65,7 +65,7 @@ def test_the_pod_that_is_hit_has_the_same_role_in_each_run(cluster: NodeServer, 
         made = [made_pod(f"{begin}{hashlib.sha256(begin.encode()).hexdigest()[:5]}", begin, run) for begin in begins]
         cluster.objects.clear()
         cluster.add(node("a"), pods=tuple(sorted(made, key=lambda item: item["metadata"]["name"][-5:])))
-        pods = failure_targets.list_running_load_pods(cluster.client, failure, run, "001")
+        pods = failure_targets.list_running_load_pods(cluster.client, failure, run, "001", {"ns"})
         (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
         hit += [row["role"] for row in failure_targets.pods_of_target(failure, target, pods, 1)]
     assert len(hit) == 8 and len(set(hit)) == 1 and re.fullmatch(r"[0-2]-workers-0-[0-3]", hit[0])
@@ -84,9 +84,9 @@ def test_the_role_of_a_pod_is_its_name_without_what_differs_from_run_to_run(
     cluster: NodeServer, made: dict[str, Any], role: str
 ) -> None:
     cluster.add(node("a"), pods=(made,))
-    assert [row["role"] for row in failure_targets.list_running_load_pods(cluster.client, plan()[0], "run", "001")] == [
-        role
-    ]
+    assert [
+        row["role"] for row in failure_targets.list_running_load_pods(cluster.client, plan()[0], "run", "001", {"ns"})
+    ] == [role]
 
 
 def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluster: NodeServer) -> None:
@@ -101,7 +101,7 @@ def test_a_network_is_cut_between_two_pods_of_one_workload_on_a_real_node(cluste
     real["metadata"]["labels"] = {}
     cluster.add(real, node("b"), pods=tuple(made))
     (failure,) = plan("network_cut", duration=5.0)
-    pods = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001")
+    pods = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001", {"ns"})
     assert [row["name"] for row in pods] == ["p", "q", "r"], "the others have no peer that has an address of its own"
     (target,) = failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1)
     hit = failure_targets.pods_of_target(failure, target, pods, 1)
@@ -181,3 +181,16 @@ def test_a_pod_that_ends_before_the_cut_does_not_end_the_load(
 def test_a_network_is_not_cut_on_a_cluster_that_is_none_of_ours(cluster: NodeServer) -> None:
     with pytest.raises(InputError, match="network_cut is possible only on a real node of a rehearsal"):
         failure_actions.check_failures_are_possible(cluster.client, plan("network_cut"))
+
+
+def test_a_pod_of_others_with_the_labels_of_the_load_draws_no_failure_to_its_node(cluster: NodeServer) -> None:
+    foreign = pod("theirs", "b")
+    foreign["metadata"]["namespace"] = "tenant"
+    cluster.add(node("a"), node("b"), pods=(made_pod("ours"), foreign))
+    (failure,) = plan("node_drained")
+    foreign["metadata"]["labels"] = made_pod("x")["metadata"]["labels"]
+    pods = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001", {"ns", "ns-2"})
+    assert [row["name"] for row in pods] == ["ours"]
+    assert failure_targets.choose_failure_targets(cluster.client, failure, pods, set(), 1) == ["a"]
+    both = failure_targets.list_running_load_pods(cluster.client, failure, "run", "001", {"ns", "tenant"})
+    assert len(both) == 2

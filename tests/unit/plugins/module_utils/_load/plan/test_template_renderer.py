@@ -15,6 +15,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.rend
     BodyCache,
     RenderedTemplate,
     WorkloadTemplate,
+    namespaces_of_workloads,
     workload_name,
 )
 from ansible_collections.perfscale.seatrial.plugins.module_utils._load.plan.template_renderer import (
@@ -304,6 +305,14 @@ def test_shared_objects_are_rendered_once_with_the_macros_of_the_workloads_and_w
     assert rendered.workload.manifest(5)["data"] == {"uses": "test-run-001-my-kind"}
     assert rendered.header()["shared"] == [["Secret", "ns"]]
     assert "shared" not in made(HEAD).header()
+
+
+def test_the_namespaces_of_workloads_are_those_of_all_their_documents() -> None:
+    space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: '{{ name }}'}\n"
+    rendered = made(space + "---\n" + HEAD.replace("{name:", "{namespace: '{{ name }}', name:"))
+    places = namespaces_of_workloads([rendered], [("t", 3), ("t", 5)], "ns")
+    assert places == {"ns", "test-run-001-3", "test-run-001-5"}
+    assert namespaces_of_workloads([made(HEAD)], [("t", 3)], "ns") == {"ns"}
 
 
 def test_a_shared_object_that_other_runs_would_share_is_refused() -> None:
