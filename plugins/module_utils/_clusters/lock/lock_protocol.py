@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import SeatrialError, WaitTimeout
@@ -191,12 +192,10 @@ class LockContender:
 
     def leave(self) -> None:
         """Leave the queue."""
-        for lease in self.store.look():
-            if lease.role == lock_records.WAITER and lease.run == self.who.run:
-                try:
-                    self.store.remove(lease)
-                except LeaseConflictError:
-                    pass
+        lease = self.store.named(lock_records.waiter_lease_name(self.who.run))
+        if lease is not None and lease.run == self.who.run:
+            with suppress(LeaseConflictError):
+                self.store.remove(lease)
 
 
 class HeldLock:
@@ -256,6 +255,16 @@ class HeldLock:
         delete_leases_of_run(self.store, self.who.run)
 
 
+def _leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
+    """Return the Leases of this run, also those that have lost the label by which they are listed."""
+    leases = {lease.name: lease for lease in store.look()}
+    for name in {lock_records.NAME, lock_records.waiter_lease_name(run)} - {*leases}:
+        lease = store.named(name)
+        if lease is not None:
+            leases[name] = lease
+    return [lease for lease in leases.values() if lease.run == run]
+
+
 def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
     """Delete the Leases of this run, also those of its other processes; return them.
 
@@ -263,7 +272,7 @@ def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
     """
     deleted: list[LockLease] = []
     for _attempt in range(_DELETIONS):
-        mine = [lease for lease in store.look() if lease.run == run]
+        mine = _leases_of_run(store, run)
         if not mine:
             return deleted
         for lease in mine:
@@ -272,8 +281,8 @@ def delete_leases_of_run(store: LockLeaseStore, run: str) -> list[LockLease]:
                 deleted.append(lease)
             except LeaseConflictError:
                 pass  # it was just renewed: read it again
-    if left := [lease.name for lease in store.look() if lease.run == run]:
-        raise WaitTimeout(f"Lease {left[0]} of run {run} is still there after {_DELETIONS} attempts to delete it")
+    if left := _leases_of_run(store, run):
+        raise WaitTimeout(f"Lease {left[0].name} of run {run} is still there after {_DELETIONS} attempts to delete it")
     return deleted
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import ApiReply
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.label_selectors import is_selected
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.lost_labels import refuse_lost_labels
 
 SCHEMA = "lock/1"
 PATTERN = "lock-*.json"
@@ -189,6 +191,9 @@ class LockLeaseStore(Protocol):
     def look(self) -> list[LockLease]:
         """Return the Leases of the holder, if there is one, and of all waiters."""
 
+    def named(self, name: str) -> LockLease | None:
+        """Return the Lease of this name, also one without our label."""
+
     def put(self, entry: LockLease) -> LockLease:
         """Create the Lease (without a version) or replace exactly that version. Raises Conflict."""
 
@@ -214,20 +219,34 @@ class ServerStore:
         with expect_documented_form(f"{self.client.access.server}: the list of Leases", page):
             return [LockLease.of(item) for item in page.get("items") or [] if is_selected(LABEL, item)]
 
+    def named(self, name: str) -> LockLease | None:
+        """See LockLeaseStore. A list, as the lock requires no right to get Leases."""
+        page = self._send("GET", self.path, query={"fieldSelector": f"metadata.name={name}"})
+        with expect_documented_form(f"{self.client.access.server}: the list of Leases", page):
+            leases = [LockLease.of(item) for item in page.get("items") or [] if item["metadata"]["name"] == name]
+        return leases[0] if leases else None
+
     def put(self, entry: LockLease) -> LockLease:
-        """See LockLeaseStore."""
+        """See LockLeaseStore. Raises OwnershipError for a Lease of others, or if the cluster takes our label."""
         manifest = entry.manifest(self.namespace)
         if entry.version:
             return LockLease.of(self._send("PUT", f"{self.path}/{entry.name}", manifest))
         try:
-            return LockLease.of(self._send("POST", self.path, manifest))
+            stored = self._send("POST", self.path, manifest)
         except LeaseConflictError:
             self._refuse_foreign(entry.name)
             raise
+        created = LockLease.of(stored)
+        refuse_lost_labels(self.client.access.server, manifest, stored, lambda: self._undo(created))
+        return created
+
+    def _undo(self, created: LockLease) -> None:
+        with suppress(LeaseConflictError):  # another one has its name
+            self.remove(replace(created, version=""))
 
     def remove(self, entry: LockLease) -> None:
         """See LockLeaseStore."""
-        options = {"preconditions": {"uid": entry.uid, "resourceVersion": entry.version}}
+        options = {"preconditions": {"uid": entry.uid, **({"resourceVersion": entry.version} if entry.version else {})}}
         try:
             self._send("DELETE", f"{self.path}/{entry.name}", options)
         except ApiError as error:

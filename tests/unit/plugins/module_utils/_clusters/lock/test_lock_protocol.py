@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, WaitTimeout
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    AccessError,
+    OwnershipError,
+    WaitTimeout,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.point_clock import boot_clock, boot_id
 from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock import (
     lock_protocol,
@@ -20,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._clusters.lock.
     LeaseConflictError,
     LockLease,
 )
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -36,6 +42,9 @@ class Server:
         self.time = 1000.0
         self.kept: dict[str, LockLease] = {}
         self.count = itertools.count(1)
+
+    def named(self, name: str) -> LockLease | None:
+        return self.kept.get(name)
 
     def put(self, entry: LockLease) -> LockLease:
         there = self.kept.get(entry.name)
@@ -77,6 +86,9 @@ class Run:
 
     def look(self) -> list[LockLease]:
         return list(self.server.kept.values())
+
+    def named(self, name: str) -> LockLease | None:
+        return self.server.named(name)
 
     def put(self, entry: LockLease) -> LockLease:
         done = self.server.put(entry)
@@ -442,3 +454,74 @@ def test_the_record_of_a_lock_whose_lease_is_still_there_stays_held(tmp_path: Pa
         assert (lock_records.read_lock_record(path) or {})["state"] == lock_records.HELD
         result = lock_session.release_cluster_lock(spec, server_required=False)
         assert "still holds its lock" in result["warning"] and result["lock"]["state"] == lock_records.HELD
+
+
+class LeaseServer:
+    """Leases on an API server whose webhook takes the labels from what is created or updated.
+
+    creations, updates: whether it takes them from these.
+    """
+
+    def __init__(self, creations: bool, updates: bool) -> None:
+        self.creations, self.updates = creations, updates
+        self.leases: dict[str, dict[str, Any]] = {}
+        self.count = itertools.count(1)
+
+    def answer(self, asked: Asked) -> Any:
+        name = asked.path.partition("?")[0].rpartition("/leases")[2].removeprefix("/")
+        body = json.loads(asked.body) if asked.body else {}
+        if asked.method == "GET":
+            return 200, {"metadata": {}, "items": list(self.leases.values())}
+        if asked.method == "POST" and body["metadata"]["name"] in self.leases:
+            return 409, status_object(409, "AlreadyExists", name)
+        if asked.method == "DELETE":
+            version = body["preconditions"].get("resourceVersion")
+            there = self.leases[name]["metadata"]
+            if body["preconditions"]["uid"] != there["uid"] or version not in (None, there["resourceVersion"]):
+                return 409, status_object(409, "Conflict", name)
+            return 200, self.leases.pop(name)
+        metadata = {"uid": f"u{next(self.count)}", **body["metadata"], "resourceVersion": str(next(self.count))}
+        if self.creations if asked.method == "POST" else self.updates:
+            metadata["labels"] = {}
+        self.leases[metadata["name"]] = {**body, "metadata": metadata}
+        return 200, self.leases[metadata["name"]]
+
+
+def contender_at(server: ScriptedServer, tmp_path: Path, run: str) -> lock_protocol.LockContender:
+    client = Client.from_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
+    return lock_protocol.LockContender(
+        lock_records.ServerStore(client, "default"), lock_protocol.LockIdentity(run, duration=60)
+    )
+
+
+def test_a_lease_that_has_lost_its_label_is_released_by_its_name(tmp_path: Path) -> None:
+    leases = LeaseServer(creations=False, updates=True)
+    leases.leases["other"] = {"metadata": {"name": "other", "uid": "o"}, "spec": {"holderIdentity": "run-one"}}
+    with ScriptedServer(leases.answer) as server:
+        contender = contender_at(server, tmp_path, "run-one")
+        held = contender.act(contender.look())
+        assert held is not None
+        held.renew()
+        assert contender.store.look() == [] and lock_records.NAME in leases.leases
+        assert lock_protocol.delete_leases_of_run(contender.store, "run-two") == []
+        held.release()
+    assert list(leases.leases) == ["other"], "that one has another name"
+
+
+def test_a_place_in_the_queue_that_has_lost_its_label_is_left(tmp_path: Path) -> None:
+    leases = LeaseServer(creations=False, updates=False)
+    with ScriptedServer(leases.answer) as server:
+        first, second = (contender_at(server, tmp_path, run) for run in ("run-one", "run-two"))
+        assert first.act(first.look()) is not None and second.act(second.look()) is None
+        leases.leases[lock_records.waiter_lease_name("run-two")]["metadata"]["labels"] = {}
+        second.leave()
+    assert list(leases.leases) == [lock_records.NAME]
+
+
+def test_a_lock_whose_label_a_webhook_takes_at_once_is_refused_and_not_left(tmp_path: Path) -> None:
+    leases = LeaseServer(creations=True, updates=True)
+    with ScriptedServer(leases.answer) as server:
+        contender = contender_at(server, tmp_path, "run-one")
+        with pytest.raises(OwnershipError, match="takes the label .*Lease default/perfscale-seatrial.*removed again"):
+            contender.act(contender.look())
+    assert leases.leases == {}
