@@ -19,7 +19,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted
 
 from .api_errors import api_error
 from .api_requests import append_query_to_path
-from .client import Client
+from .client import Client, require_named_object
 from .connection import JSON, METADATA, LineStream, format_request_head, request_bytes
 from .discovery import ServedKind
 from .label_selectors import is_selected
@@ -91,12 +91,21 @@ def events_of_watch_connection(watch: WatchConnection) -> Iterator[dict[str, Any
     Raises ApiError for an ERROR event (status 410: list again), Broken, AccessError for a line that is no event.
     """
     for _at, line in watch.lines():
+        yield parse_watch_line(line)
+
+
+def parse_watch_line(line: bytes) -> dict[str, Any]:
+    """Return the event in a line of a watch. Raises as events_of_watch_connection() does."""
+    what = "a line of a watch"
+    with expect_documented_form(what, "no JSON"):
         event = parse_json(line)
-        with expect_documented_form("a line of a watch", event):
-            if event["type"] == "ERROR":
-                raise error_from_watch_event(event)
-            str(event["object"]["metadata"]["resourceVersion"])
-        yield event
+    with expect_documented_form(what, event):
+        if event["type"] == "ERROR":
+            raise error_from_watch_event(event)
+        str(event["object"]["metadata"]["resourceVersion"])
+        if event["type"] != "BOOKMARK":
+            require_named_object(what, event["object"])
+    return dict(event)
 
 
 def error_from_watch_event(event: dict[str, Any]) -> ApiError:

@@ -18,12 +18,11 @@ from typing import Any
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError, ApiError, WaitTimeout
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.signals import SignalBlockingThread
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.untrusted_input import parse_json
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import get_label
-from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection
+from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import WatchConnection, parse_watch_line
 
 from ..plan.workload_plan import ClientPart
 
@@ -110,7 +109,7 @@ class CommonStart:
                     return
                 self._watch = WatchConnection(self._client, LEASE, version, self._namespace, field_selector=fields)
                 for at, line in self._watch.lines():
-                    if parse_json(line)["type"] == "ADDED":
+                    if parse_watch_line(line)["type"] == "ADDED":
                         self._received = at
                         return
             except (ApiError, AccessError, Broken):

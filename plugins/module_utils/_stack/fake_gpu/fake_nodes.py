@@ -25,6 +25,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client im
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.connection import Broken
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import format_object_title
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.watch import (
+    SILENCE,
     WatchConnection,
     events_of_watch_connection,
 )
@@ -41,6 +42,9 @@ from .simulated_node_pool import (
 
 #: Requests in flight. More only lengthen the API server's queue on two cores.
 WORKERS = 24
+
+#: Seconds after its requested end in which a server may end a watch.
+_GRACE = 5.0
 
 
 def list_nodes_of_pool(client: Client, name: str) -> list[dict[str, Any]]:
@@ -176,13 +180,17 @@ def await_fake_nodes_ready(client: Client, spec: NodePoolSpec, wanted: list[str]
             )
         if not waiting:
             return
-        watch = WatchConnection(client, kind, version, label_selector=selector, life=max(1, math.ceil(left)))
+        life = max(1, math.ceil(left))
+        silence = min(SILENCE, life + _GRACE)  # a server may not end the watch
+        watch = WatchConnection(client, kind, version, label_selector=selector, life=life, silence=silence)
         try:
             for event in events_of_watch_connection(watch):
                 if event["type"] != "BOOKMARK" and is_node_schedulable(event["object"]):
                     waiting.discard(event["object"]["metadata"]["name"])
                 if not waiting:
                     return
+                if time.monotonic() >= deadline:
+                    break
                 if time.monotonic() - reported > 5:
                     say(f"{spec.count - len(waiting)} of {spec.count} nodes are ready")
                     reported = time.monotonic()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import AccessError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube import watch
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from scripted_server import Asked, ScriptedServer, status_object
@@ -62,3 +64,27 @@ def test_a_cache_goes_on_with_pauses_between_watches_that_end_at_once(
             cache.wait(cache.generation, 0.1)
         assert cache.get("Pod", "n", "late") is not None
     assert pauses[:4] == [watch._PAUSE] * 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage",
+        b"[]",
+        b"5",
+        b"{}",
+        b"\xff",
+        b"[" * 5000,
+        b'{"type": "ADDED", "object": 5}',
+        b'{"type": "MODIFIED", "object": {"metadata": {"resourceVersion": "1"}}}',
+    ],
+)
+def test_a_line_of_a_watch_that_is_no_event_is_the_error_of_the_server(line: bytes) -> None:
+    lines: Any = SimpleNamespace(lines=lambda: iter([(0.0, line)]))
+    with pytest.raises(AccessError, match="a line of a watch: the answer has an unexpected form"):
+        list(watch.events_of_watch_connection(lines))
+
+
+def test_a_bookmark_has_no_name() -> None:
+    line = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}'
+    assert watch.parse_watch_line(line)["type"] == "BOOKMARK"

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import copy
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import formats
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import InputError, OwnershipError
-from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import simulated_node_pool
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    InputError,
+    OwnershipError,
+    WaitTimeout,
+)
+from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu import fake_nodes, simulated_node_pool
 from ansible_collections.perfscale.seatrial.plugins.module_utils._stack.fake_gpu.simulated_node_pool import (
     TopologyLevel,
 )
@@ -204,3 +212,30 @@ def test_what_is_no_quantity_equals_nothing() -> None:
 def test_what_can_not_be_meant_is_refused(order: simulated_node_pool.NodePoolSpec, words: str) -> None:
     with pytest.raises(InputError, match=words):
         order.check()
+
+
+class BookmarkingWatch:
+    """A watch with bookmarks and no end; it may say nothing until its silence is over."""
+
+    opened: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self, *_where: Any, **options: Any) -> None:
+        self.opened.append(options)
+
+    def lines(self) -> Iterator[tuple[float, bytes]]:
+        for number in range(500):
+            time.sleep(0.01)
+            yield 0.0, b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "%d"}}}' % number
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_wait_for_nodes_ends_though_a_watch_with_bookmarks_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_nodes, "WatchConnection", BookmarkingWatch)
+    client: Any = SimpleNamespace(kind=lambda *_kind: None, list=lambda *_kind, **_options: ([], "1"))
+    began = time.monotonic()
+    with pytest.raises(WaitTimeout, match="1 of 3 nodes are not ready after 0 s"):
+        fake_nodes.await_fake_nodes_ready(client, ORDER, ["a"], 0.2, lambda _text: None)
+    assert time.monotonic() - began < 3
+    assert BookmarkingWatch.opened[0]["silence"] <= 10, "a watch without a line ends soon after the timeout, too"
