@@ -190,5 +190,10 @@ def belongs_to_others(kind: str, item: dict[str, Any], run_id: str) -> bool:
         return False
     if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
         return False
-    managers = {entry.get("manager") or "" for entry in meta.get("managedFields") or ()}
-    return not managers or not all(_CONTROLLER.search(name) and not _FOR_USERS.search(name) for name in managers)
+    return not is_written_by_cluster(item)
+
+
+def is_written_by_cluster(item: dict[str, Any]) -> bool:
+    """Return whether only components of the cluster have written an object, other than those that apply users' ones."""
+    managers = {entry.get("manager") or "" for entry in item["metadata"].get("managedFields") or ()}
+    return bool(managers) and all(_CONTROLLER.search(name) and not _FOR_USERS.search(name) for name in managers)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, DataError, InputError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._care import deletion_order
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.discovery import ServedKind
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -169,7 +170,11 @@ class OwnedSearch:
         )
 
     def objects_created_by_operator(self, part: OwnedSubscription) -> list[dict[str, Any]]:
-        """Return the objects outside of its namespaces that its operator created and does not remove."""
+        """Return the objects outside of its namespaces that its operator created and does not remove.
+
+        Others may use a label of the operator, too: without a name and the run's label, only what components of the
+        cluster wrote counts as its own.
+        """
         found = []
         for each in part.creates.objects:
             try:
@@ -183,9 +188,23 @@ class OwnedSearch:
                 item
                 for item in self.client.list(kind, each.get("namespace") or "", selector)[0]
                 if (not names or item["metadata"]["name"] in names)
-                and (is_created_by_run(item, self.spec.run_id) or self._since(item, part))
+                and (
+                    is_created_by_run(item, self.spec.run_id)
+                    or (self._since(item, part) if names else self._made_by_cluster(item, part))
+                )
             ]
         return found
+
+    def _made_by_cluster(self, resource: dict[str, Any], part: OwnedSubscription) -> bool:
+        """Return whether components of the cluster made an unlabelled object since the Subscription."""
+        if not self._since(resource, part):
+            return False
+        if deletion_order.is_written_by_cluster(resource):
+            return True
+        note = f"{format_object_title(resource)}: others than components of the cluster have written it"
+        if note not in self.kept:
+            self.kept.append(note)
+        return False
 
     def _unused(self, parts: Sequence[OwnedSubscription]) -> list[OwnedSubscription]:
         """Return the parts whose kinds nobody else uses: no operator would manage their objects any more.

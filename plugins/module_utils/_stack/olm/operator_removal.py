@@ -141,7 +141,7 @@ class OperatorRemoval(OwnedSearch):
                 namespace = self.cache.get("Namespace", "", name)
                 if namespace is None or namespace in namespaces or self._is_handed_over(namespace):
                     continue
-                if self._since(namespace, part):
+                if self._made_by_cluster(namespace, part):
                     self._label(namespace)
                     namespaces.append(namespace)
         return namespaces

@@ -318,11 +318,34 @@ def test_a_definition_that_an_operator_left_behind_stays_for_others(
         assert labels["CustomResourceDefinition wholes.x.io"] is None  # it is that of the other operator
 
 
+def written_by(manager: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with this field manager."""
+    return {**item, "metadata": {**item["metadata"], "managedFields": [{"manager": manager}]}}
+
+
+@pytest.mark.parametrize(
+    ("manager", "stays"), [("op-operator", False), ("kubectl-create", True), ("argocd-controller", True)]
+)
+def test_what_others_have_written_with_the_label_of_an_operator_or_as_its_namespace_stays(
+    manager: str, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = written_by(manager, thing(RBAC, "ClusterRole", "viewer", labels={"app": "op"}))
+    space = written_by(manager, thing("v1", "Namespace", "op-space"))
+    creates = {
+        "objects": [{"api_version": RBAC, "kind": "ClusterRole", "labels": {"app": "op"}}],
+        "namespaces": ["op-space"],
+    }
+    store = operator(role, space, creates=creates)
+    kept = remove(store, tmp_path, monkeypatch)["kept"]
+    assert store.labels() == ({"ClusterRole viewer": None, "Namespace op-space": None} if stays else {})
+    assert kept == [f"{one}: others than components of the cluster have written it" for one in store.labels()]
+
+
 def test_what_has_not_the_labels_of_what_an_operator_creates_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server here takes no notice of label selectors."""
-    created = thing(RBAC, "ClusterRole", "created", labels={"part-of": "op", "app": "x"})
+    created = written_by("op-operator", thing(RBAC, "ClusterRole", "created", labels={"part-of": "op", "app": "x"}))
     others = [thing(RBAC, "ClusterRole", "later"), thing(RBAC, "ClusterRole", "other", labels={"part-of": "else"})]
     wanted = {"api_version": RBAC, "kind": "ClusterRole", "labels": {"part-of": "op", "app": ""}}
     store = operator(created, *others, creates={"objects": [wanted]})
