@@ -102,3 +102,13 @@ def test_the_module_saves_a_secret_without_its_values(world: World, tmp_path: Pa
     assert "CANARY" not in saved and yaml.safe_load(saved)["stringData"] == {"key": "<secret>"}
     assert "applied Secret" in (tmp_path / "log").read_text(encoding="utf-8")
     assert (found(world.client, world.namespace, "Secret") or {})["data"] == {"key": "Q0FOQVJZ"}
+
+
+def test_what_a_later_manifest_lacks_is_removed_from_an_object_that_was_created(world: World) -> None:
+    namespace = world.namespace
+    server_side_apply.apply_manifests_with_diff(world.client, [config(namespace, a="1", b="2")])
+    assert (found(world.client, namespace) or {})["data"] == {"a": "1", "b": "2"}
+    server_side_apply.apply_manifests_with_diff(world.client, [config(namespace, a="1")])
+    stored = found(world.client, namespace) or {}
+    assert stored["data"] == {"a": "1"}
+    assert [row["operation"] for row in stored["metadata"]["managedFields"]] == ["Apply"]

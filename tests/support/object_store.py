@@ -106,9 +106,9 @@ class ObjectStore:
     def _one(self, method: str, path: str, body: dict[str, Any]) -> Any:
         stored = self.objects[path]
         wanted = body.get("preconditions") if method == "DELETE" else body.get("metadata")
-        uid = (wanted or {}).get("uid")
-        if uid not in (None, stored["metadata"]["uid"]):
-            return 409, status_object(409, "Conflict", f"the UID in the precondition is {uid}")
+        for field in ("uid", "resourceVersion"):
+            if (wanted or {}).get(field) not in (None, stored["metadata"][field]):
+                return 409, status_object(409, "Conflict", f"the {field} in the precondition is {wanted[field]}")
         if method == "PATCH":
             labels = {**(stored["metadata"].get("labels") or {}), **body["metadata"].get("labels", {})}
             kept = {name: value for name, value in labels.items() if value is not None and not self._is_dropped(name)}

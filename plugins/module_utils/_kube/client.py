@@ -33,6 +33,8 @@ MERGE_PATCH = "application/merge-patch+json"
 #: Lists that have keys are merged.
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+#: Field manager of what we write.
+MANAGER = "perfscale-seatrial"
 
 #: Most pages of a list, with two million objects: a server may name a next one for ever.
 MOST_PAGES = 4_000
@@ -154,9 +156,7 @@ class Client(ApiRequests):
             return False
         return True
 
-    def apply(
-        self, manifest: dict[str, Any], manager: str = "perfscale-seatrial", check: bool = False
-    ) -> dict[str, Any]:
+    def apply(self, manifest: dict[str, Any], manager: str = MANAGER, check: bool = False) -> dict[str, Any]:
         """Apply an object (server-side apply), taking over fields of other managers. check: change nothing."""
         path = f"{self.kind_of(manifest).path_of(manifest, self.access.namespace)}/{manifest['metadata']['name']}"
         query = {"fieldManager": manager, "force": "true", "dryRun": "All" if check else None}

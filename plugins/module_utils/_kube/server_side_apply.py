@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
 
-from .client import Client
+from .client import MANAGER, MERGE_PATCH, Client
 from .lost_labels import refuse_lost_labels
 from .object_accessors import apply_json_merge_patch, format_object_title, get_label
 
@@ -73,6 +72,10 @@ def fields_without_secret_values(item: Mapping[str, Any], fields: Mapping[str, A
 
 #: Fields of metadata that the API server writes.
 _OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
+#: Fields of metadata that identify what was looked at.
+_SEEN = ("uid", "resourceVersion")
+#: How often an object is looked at that others change at the same moment.
+_ATTEMPTS = 5
 
 
 def apply_manifests_with_diff(
@@ -87,20 +90,10 @@ def apply_manifests_with_diff(
     """
     diff, applied = ObjectDiff(), []
     for manifest in manifests:
-        meta = manifest["metadata"]
-        kind = client.kind_of(manifest)
-        before = client.get(kind, meta["name"], meta.get("namespace", ""))
-        if before is not None and _is_object_of_others(manifest, before):
-            if manifest["kind"] == "Namespace":
-                continue
-            raise OwnershipError(
-                f"{client.access.server} has {format_object_title(manifest)} already, and it does not belong to this "
-                "run: nothing was changed. Choose another name or namespace, or remove it first"
-            )
-        after = _apply_manifest(client, manifest, before is None and check, check)
-        new = before is None and not check
-        undo = partial(client.delete_seen, kind, after.get("metadata") or {}) if new else None
-        refuse_lost_labels(client.access.server, manifest, after, undo)
+        looked = _look_and_apply(client, manifest, check)
+        if looked is None:
+            continue
+        before, after = looked
         if before is None:
             diff.created(manifest)
         elif _object_without_server_fields(before) != _object_without_server_fields(after):
@@ -111,18 +104,71 @@ def apply_manifests_with_diff(
     return {"changed": bool(applied), "applied": applied, "diff": diff.shown()}
 
 
+def _look_and_apply(
+    client: Client, manifest: dict[str, Any], check: bool
+) -> tuple[dict[str, Any] | None, dict[str, Any]] | None:
+    """Create an object, or change exactly what was looked at; return it before and after, None for one of others.
+
+    If it was created or changed in between, the answer is 409, and it is looked at again.
+    """
+    meta = manifest["metadata"]
+    kind = client.kind_of(manifest)
+    for attempt in range(1, _ATTEMPTS + 1):
+        before = client.get(kind, meta["name"], meta.get("namespace", ""))
+        if before is not None and _is_object_of_others(manifest, before):
+            if manifest["kind"] == "Namespace":
+                return None
+            raise OwnershipError(
+                f"{client.access.server} has {format_object_title(manifest)} already, and it does not belong to this "
+                "run: nothing was changed. Choose another name or namespace, or remove it first"
+            )
+        try:
+            return before, _create_or_apply(client, manifest, before, check)
+        except ApiError as error:
+            if error.status != 409 or attempt == _ATTEMPTS:
+                raise
+    raise AssertionError  # not reached
+
+
+def _create_or_apply(
+    client: Client, manifest: dict[str, Any], before: dict[str, Any] | None, check: bool
+) -> dict[str, Any]:
+    """Write an object if it is still as it was ``before``. Raises ApiError 409 if it is not."""
+    if before is None and not check:
+        return _owned_by_apply(client, client.create(manifest, {"fieldManager": MANAGER}))
+    seen = {name: before["metadata"][name] for name in _SEEN if name in before["metadata"]} if before else {}
+    wanted = {**manifest, "metadata": {**manifest["metadata"], **seen}}
+    try:
+        after = client.apply(wanted, check=check)
+    except ApiError as error:
+        if before is None and error.status == 404:
+            return manifest  # its namespace does not exist yet either
+        raise
+    refuse_lost_labels(client.access.server, manifest, after)
+    return after
+
+
+def _owned_by_apply(client: Client, created: dict[str, Any]) -> dict[str, Any]:
+    """Let the fields of a created object belong to apply, which else does not remove those that a manifest drops."""
+    meta = created["metadata"]
+    fields = meta.get("managedFields") or []
+    patch = {name: meta.get(name) for name in _SEEN} | {
+        "managedFields": [{**row, "operation": "Apply"} for row in fields]
+    }
+    if [row.get("manager") for row in fields] != [MANAGER]:
+        return created
+    path = client.kind_of(created).path(meta.get("namespace", ""), meta["name"])
+    try:
+        client.request("PATCH", path, {"metadata": patch}, content_type=MERGE_PATCH)
+    except ApiError as error:
+        if error.status not in (404, 409):  # it has already changed
+            raise
+    return created
+
+
 def _is_object_of_others(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     run = get_label(manifest, run_labels.RUN)
     return bool(run) and get_label(before, run_labels.RUN) != run
-
-
-def _apply_manifest(client: Client, manifest: dict[str, Any], new: bool, check: bool) -> dict[str, Any]:
-    try:
-        return client.apply(manifest, check=check)
-    except ApiError as error:
-        if new and error.status == 404:
-            return manifest  # its namespace does not exist yet either
-        raise
 
 
 def _object_without_server_fields(item: dict[str, Any]) -> dict[str, Any]:

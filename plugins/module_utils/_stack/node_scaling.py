@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, InputError, ProcessError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import (
+    ApiError,
+    InputError,
+    OwnershipError,
+    ProcessError,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.waiting import Say, wait_until, wait_until_gone
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.client import MERGE_PATCH, Client
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import (
@@ -31,6 +36,11 @@ from .find_or_derive_machine_set import NAMESPACE, RUN, SET, VERSION
 
 FILE = "scaling.json"
 SCHEMA = "scaling/1"
+
+#: What shows that somebody else has changed a MachineSet.
+_OF_OTHERS = ("metadata.uid", "spec.replicas")
+#: How often a change is sent to a MachineSet that its controller changes at the same moment.
+_ATTEMPTS = 5
 
 
 def read_change_records(path: str | Path) -> dict[str, Any]:
@@ -208,13 +218,33 @@ class NodeScaler:
                 self.client.create(wanted)
                 self.say(f"created MachineSet {name} with {replicas} machines")
             else:
-                self._set_replicas(name, replicas)
-                self.say(f"scaled MachineSet {name} from {before} to {replicas}")
+                self._scale(existing, replicas)
         return {"changed": changed, "name": name, "before": before, "nodes": [], "sizing": sizing}
 
-    def _set_replicas(self, name: str, replicas: int) -> None:
-        path = self.client.kind(VERSION, "MachineSet").path(NAMESPACE, name)
-        self.client.request("PATCH", path, _replicas_patch(replicas), content_type=MERGE_PATCH)
+    def _scale(self, existing: dict[str, Any], replicas: int) -> None:
+        name = existing["metadata"]["name"]
+        if not self._set_replicas(existing, replicas):
+            remove_change_record(self.path, "sets", name)
+            raise OwnershipError(f"somebody else changed MachineSet {name} at the same moment: it was not scaled")
+        self.say(f"scaled MachineSet {name} from {existing['spec'].get('replicas', 1)} to {replicas}")
+
+    def _set_replicas(self, seen: dict[str, Any], replicas: int) -> bool:
+        """Set the number of machines of a set; return False if somebody else has changed it since it was read."""
+        kind, name = self.client.kind(VERSION, "MachineSet"), seen["metadata"]["name"]
+        current: dict[str, Any] | None = seen
+        for _attempt in range(_ATTEMPTS):
+            if current is None or any(field_at_path(current, at) != field_at_path(seen, at) for at in _OF_OTHERS):
+                return False
+            patch = {"metadata": {at: current["metadata"][at] for at in ("uid", "resourceVersion")}}
+            try:
+                patch |= _replicas_patch(replicas)
+                self.client.request("PATCH", kind.path(NAMESPACE, name), patch, content_type=MERGE_PATCH)
+                return True
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
+            current = self.client.get(kind, name, NAMESPACE)  # its controller may have written the status
+        return False
 
     def _wait(self, wanted: dict[str, Any], timeout: float, left: float) -> dict[str, Any]:
         """Wait for ``left`` seconds of ``timeout`` until each machine of the set has a node that is Ready."""
@@ -275,7 +305,8 @@ class NodeScaler:
                 else:
                     left.append(f"MachineSet {name} is not the one that this run created")
             elif existing is not None and existing["spec"].get("replicas") == entry["wanted"]:
-                self._scale_back(existing, entry["before"], check)
+                if not self._scale_back(existing, entry["before"], check):
+                    left.append(f"somebody changed MachineSet {name} at the same moment")
             elif existing is not None and existing["spec"].get("replicas") != entry["before"]:
                 left.append(f"somebody scaled MachineSet {name} to {existing['spec'].get('replicas')}")
             if not check:
@@ -289,12 +320,14 @@ class NodeScaler:
             self.say(f"deleting MachineSet {existing['metadata']['name']}")
             self._wait_deleted(existing["metadata"], timeout)
 
-    def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> None:
+    def _scale_back(self, existing: dict[str, Any], replicas: int, check: bool) -> bool:
+        """Scale a set back; return False if somebody else has changed it since it was read."""
+        if not check and not self._set_replicas(existing, replicas):
+            return False
         self.diff.patched(existing, _replicas_patch(replicas))
         if not check:
-            name = existing["metadata"]["name"]
-            self._set_replicas(name, replicas)
-            self.say(f"scaled MachineSet {name} back to {replicas}")
+            self.say(f"scaled MachineSet {existing['metadata']['name']} back to {replicas}")
+        return True
 
     def _wait_deleted(self, deleted: Mapping[str, Any], timeout: float) -> None:
         """Wait until a MachineSet and its machines are gone. deleted: its metadata; others may use its name again."""

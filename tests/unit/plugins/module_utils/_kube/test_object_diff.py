@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base import run_labels
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import OwnershipError
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import ApiError, OwnershipError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.server_side_apply import (
     ObjectDiff,
     apply_manifests_with_diff,
 )
+from object_store import ObjectStore
+from scripted_server import Asked, status_object
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -74,8 +79,8 @@ class OneObject:
             self.there = manifest
         return manifest
 
-    def delete_seen(self, kind: str, metadata: dict[str, Any]) -> None:
-        self.there = {"deleted": (kind, metadata["name"], metadata["uid"])}
+    def create(self, manifest: dict[str, Any], _query: dict[str, Any]) -> dict[str, Any]:
+        return manifest
 
 
 @pytest.mark.parametrize(
@@ -105,16 +110,98 @@ def test_an_object_of_others_is_neither_changed_nor_labelled(labels: dict[str, s
     assert apply_manifests_with_diff(client, wanted)["changed"] is False
 
 
-class Webhook(OneObject):
-    """A cluster that takes the labels from what is created."""
+def config(*, api: str = "v1", kind: str = "ConfigMap", **data: str) -> dict[str, Any]:
+    place = {} if kind == "Namespace" else {"namespace": "ns"}
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": "new", **place, "labels": {run_labels.RUN: "a"}},
+        "data": data,
+    }
 
-    def apply(self, manifest: dict[str, Any], check: bool) -> dict[str, Any]:
-        return {**manifest, "metadata": {**manifest["metadata"], "labels": {}, "uid": "u1"}}
+
+def test_an_object_whose_label_a_webhook_takes_does_not_stay(tmp_path: Path) -> None:
+    store = ObjectStore()
+    store.drops = run_labels.PREFIX
+    with (
+        store.client(tmp_path) as client,
+        pytest.raises(OwnershipError, match="takes the label .*ConfigMap ns/new.* so it was removed again"),
+    ):
+        apply_manifests_with_diff(client, [config(x="1")])
+    assert store.titles() == []
 
 
-def test_an_object_whose_label_a_webhook_takes_does_not_stay() -> None:
-    client: Any = Webhook({})
-    wanted = [{"kind": "ConfigMap", "metadata": {"name": "new", "labels": {run_labels.RUN: "a"}}}]
-    with pytest.raises(OwnershipError, match="takes the label .*ConfigMap new.* so it was removed again"):
-        apply_manifests_with_diff(client, wanted)
-    assert client.there == {"deleted": ("ConfigMap", "new", "u1")}
+def put_before(store: ObjectStore, methods: tuple[str, ...], kind: str, **fields: Any) -> None:
+    """Let somebody put an object just before the next request with one of these methods."""
+    waiting = [True]
+
+    def before(method: str, _path: str) -> Any:
+        if method in methods and waiting:
+            waiting.clear()
+            store.put("v1", kind, "new", "" if kind == "Namespace" else "ns", **fields)
+        return None
+
+    store.before = before
+
+
+def test_an_object_that_others_create_between_look_and_creation_is_theirs(tmp_path: Path) -> None:
+    store = ObjectStore()
+    put_before(store, ("POST", "PATCH"), "ConfigMap", labels={"team": "b"})
+    with store.client(tmp_path) as client, pytest.raises(OwnershipError, match="ConfigMap ns/new already"):
+        apply_manifests_with_diff(client, [config(x="1")])
+    assert store.named("ConfigMap", "new")["metadata"]["labels"] == {"team": "b"}
+
+
+def test_a_namespace_that_others_create_between_look_and_creation_is_used_as_it_is(tmp_path: Path) -> None:
+    store = ObjectStore()
+    put_before(store, ("POST", "PATCH"), "Namespace", labels={"team": "b"})
+    with store.client(tmp_path) as client:
+        assert not apply_manifests_with_diff(client, [config(kind="Namespace")])["changed"]
+    assert store.named("Namespace", "new")["metadata"]["labels"] == {"team": "b"}
+
+
+@pytest.mark.parametrize(("labels", "theirs"), [({"team": "b"}, True), ({run_labels.RUN: "a"}, False)])
+def test_an_object_that_others_change_between_look_and_apply_is_looked_at_again(
+    labels: dict[str, str], theirs: bool, tmp_path: Path
+) -> None:
+    store = ObjectStore()
+    uid = store.put("v1", "ConfigMap", "new", "ns", labels={run_labels.RUN: "a"})["metadata"]["uid"]
+    put_before(store, ("PATCH",), "ConfigMap", labels=labels, uid=uid, resourceVersion="2")
+    with store.client(tmp_path) as client, pytest.raises(OwnershipError) if theirs else nullcontext():
+        apply_manifests_with_diff(client, [config(x="1")])
+    assert store.named("ConfigMap", "new")["metadata"]["labels"] == labels
+
+
+def test_an_object_that_changes_at_each_attempt_ends_the_attempts(tmp_path: Path) -> None:
+    store, sent = ObjectStore(), list[str]()
+    store.put("v1", "ConfigMap", "new", "ns", labels={run_labels.RUN: "a"})
+
+    def before(method: str, path: str) -> Any:
+        sent.extend([path] if method == "PATCH" else [])
+        return (409, status_object(409, "Conflict", "it changed")) if method == "PATCH" else None
+
+    store.before = before
+    with store.client(tmp_path) as client, pytest.raises(ApiError, match="it changed"):
+        apply_manifests_with_diff(client, [config(x="1")])
+    assert len(sent) == 5
+
+
+@pytest.mark.parametrize("managers", [["perfscale-seatrial"], ["perfscale-seatrial", "webhook"], []])
+def test_the_fields_of_a_created_object_are_those_of_later_applies(managers: list[str], tmp_path: Path) -> None:
+    store, patches = ObjectStore(), list[dict[str, Any]]()
+    answer = store.answer
+
+    def noting(asked: Asked) -> Any:
+        if asked.method == "PATCH":
+            patches.append(json.loads(asked.body)["metadata"])
+        said = answer(asked)
+        if asked.method == "POST":
+            said[1]["metadata"]["managedFields"] = [{"manager": one, "operation": "Update"} for one in managers]
+        return said
+
+    store.answer = noting  # type: ignore[method-assign]
+    with store.client(tmp_path) as client:
+        apply_manifests_with_diff(client, [config(x="1")])
+    wanted = [{"manager": "perfscale-seatrial", "operation": "Apply"}]
+    assert [patch["managedFields"] for patch in patches] == ([wanted] if len(managers) == 1 else [])
+    assert all(patch["uid"] == "u1" and patch["resourceVersion"] == "1" for patch in patches)
