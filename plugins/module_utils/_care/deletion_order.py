@@ -20,8 +20,15 @@ _RUN_ID = re.compile(r"^[a-z0-9][a-z0-9-]{5,19}$")
 #: Kinds that the API server manages and that never have our label.
 _NEVER = frozenset({"Event", "ComponentStatus"})
 
-#: Namespaced kinds that belong to other objects or to the cluster, whatever their owner references.
-_FOLLOWERS = frozenset({"Event", "Endpoints", "EndpointSlice", "Lease", "ControllerRevision", "PodMetrics"})
+#: Namespaced kinds that no user makes.
+_OF_CLUSTER = frozenset({"Event", "PodMetrics"})
+#: Namespaced kinds that belong to other objects or to the leaders of controllers, unless somebody made one by hand.
+_FOLLOWERS = frozenset({"Endpoints", "EndpointSlice", "Lease", "ControllerRevision"})
+#: Managers of fields that write for a user. Controllers have any other name, such as that of their program.
+_BY_HAND = re.compile(
+    r"^(kubectl|oc$|helm|curl|python|OpenAPI-Generator|Mozilla|node-fetch|argocd|fleet|kube-burner|perfscale.seatrial)"
+    r"|^(kustomize|helm)-controller$"
+)
 
 #: Objects that every namespace has, on Kubernetes and OpenShift.
 _IN_EVERY_NAMESPACE = frozenset(
@@ -99,8 +106,8 @@ def run_label_selector(run_id: str, extra: str = "") -> str:
 
 
 def user_created_kinds(kinds: Iterable[ServedKind]) -> list[ServedKind]:
-    """Return the kinds of namespaced objects that users create, so not those that follow other objects."""
-    return [kind for kind in filter_deletable_kinds(kinds) if kind.namespaced and kind.kind not in _FOLLOWERS]
+    """Return the kinds of namespaced objects that users may create."""
+    return [kind for kind in filter_deletable_kinds(kinds) if kind.namespaced and kind.kind not in _OF_CLUSTER]
 
 
 def filter_deletable_kinds(kinds: Iterable[ServedKind], only: Sequence[str] = ()) -> list[ServedKind]:
@@ -188,8 +195,10 @@ def belongs_to_others(kind: str, item: dict[str, Any], run_id: str) -> bool:
     meta = item["metadata"]
     if (meta.get("labels") or {}).get(run_labels.RUN) == run_id or meta.get("ownerReferences"):
         return False
-    if kind in _FOLLOWERS or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
+    if kind in _OF_CLUSTER or (kind, meta["name"]) in _IN_EVERY_NAMESPACE:
         return False
+    if kind in _FOLLOWERS:
+        return any(_BY_HAND.search(entry.get("manager") or "") for entry in meta.get("managedFields") or ())
     return not is_written_by_cluster(item)
 
 

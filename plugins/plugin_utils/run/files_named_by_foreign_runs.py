@@ -37,6 +37,8 @@ INVENTORY, LEASED = "cluster_agent_inventory", "lease.quads.yml"
 EXECUTED = frozenset({INVENTORY, "results_template"})
 #: What names a host on which tasks are run.
 HOSTS = frozenset({"cluster_agent_bastion", "workload_run_on"})
+#: What names a rehearsal cluster of this machine.
+INSTANCES = frozenset({"rehearsal_name"})
 _NO_HOSTS = ("controller", "driver_pod", "localhost")
 #: Records of what a run has changed on a cluster, and puts back. Nothing on the cluster proves that it was this run.
 CHANGES = ("monitoring.json", "registry.json", "scaling.json", "scaling-driver.json")
@@ -79,6 +81,7 @@ def refuse_foreign_machine_use(
             raise InputError(f"{directory}: {setting} names {path} of this machine, {_AGAIN} {setting} again by -e")
     if chosen is None or not _QUIET.issuperset(chosen):
         _refuse_hosts(directory, trees, known)
+        _refuse_instances(directory, trees, list(context.trusted_values()))
         _refuse_records(directory, {path for setting, path in trusted if setting == INVENTORY})
     if chosen is None or not _TAKING.isdisjoint(chosen):
         named = (
@@ -101,6 +104,20 @@ def _refuse_hosts(directory: Path, trees: Iterable[Mapping[str, Any]], known: It
     for setting, host in _texts_of_settings(trees, HOSTS):
         if host and host not in _NO_HOSTS and (setting, host) not in trusted:
             raise InputError(f"{directory}: {setting} names the host {host}, {_AGAIN} {setting} again by -e")
+
+
+def _refuse_instances(directory: Path, trees: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]]) -> None:
+    """Raise InputError for a rehearsal cluster that would be changed or removed, unless the session names it.
+
+    known: without defaults, of which one is the name of an instance.
+    """
+    trusted = set(_texts_of_settings(known, INSTANCES))
+    for setting, name in _texts_of_settings(trees, INSTANCES):
+        if name and (setting, name) not in trusted:
+            raise InputError(
+                f"{directory}: {setting} names the rehearsal cluster {name} of this machine, {_AGAIN} {setting} again "
+                "by -e"
+            )
 
 
 def _refuse_records(directory: Path, inventories: Collection[str]) -> None:

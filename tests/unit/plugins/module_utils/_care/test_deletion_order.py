@@ -167,3 +167,24 @@ def test_what_tools_of_users_applied_keeps_a_namespace(manager: str) -> None:
 def test_what_another_load_tool_created_keeps_a_namespace() -> None:
     created = {"metadata": {"name": "density-1", "managedFields": [{"manager": "kube-burner"}]}}
     assert deletion_order.belongs_to_others("Deployment", created, "run-0001")
+
+
+@pytest.mark.parametrize("kind", ["Lease", "Endpoints", "EndpointSlice", "ControllerRevision"])
+@pytest.mark.parametrize(
+    ("manager", "foreign"),
+    [
+        *(
+            (name, True)
+            for name in ("kubectl-create", "kubectl-client-side-apply", "OpenAPI-Generator", "python-requests")
+        ),
+        *((name, True) for name in ("helm", "argocd-controller", "perfscale-seatrial", "kustomize-controller")),
+        *((name, False) for name in ("kube-controller-manager", "nfd-master", "manager", "leader-election", "kwok")),
+    ],
+)
+def test_what_follows_other_objects_is_foreign_only_if_it_was_made_by_hand(
+    kind: str, manager: str, foreign: bool
+) -> None:
+    what = {"metadata": {"name": "x", "managedFields": [{"manager": manager}]}}
+    assert deletion_order.belongs_to_others(kind, what, RUN) is foreign
+    ours = {"metadata": {**what["metadata"], "labels": {run_labels.RUN: RUN}}}
+    assert not deletion_order.belongs_to_others(kind, ours, RUN)

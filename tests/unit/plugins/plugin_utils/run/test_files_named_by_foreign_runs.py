@@ -282,3 +282,26 @@ def test_a_template_in_the_directory_of_a_stranger_is_not_rendered(tmp_path: Pat
         begin(tmp_path, ["report"], {"run_dir": str(directory)})
     named = {"run_dir": str(directory), "results_template": str(template)}
     assert begin(tmp_path, ["report"], named)["run_dir"] == str(directory)
+
+
+@pytest.mark.parametrize("name", ["default", "of-another-run"])
+def test_a_rehearsal_cluster_is_used_only_if_the_session_names_it(tmp_path: Path, own: Path, name: str) -> None:
+    directory = received(own, {"rehearsal_name": name})
+    with pytest.raises(InputError, match=f"rehearsal_name names the rehearsal cluster {name} of this machine"):
+        begin(tmp_path, ["cleanup"], {"run_dir": str(directory)})
+    named = {"run_dir": str(directory), "rehearsal_name": name}
+    assert begin(tmp_path, ["cleanup"], named)["run_dir"] == str(directory)
+
+
+@pytest.mark.parametrize("name", ["default", "of-another-run"])
+def test_a_recorded_call_removes_no_rehearsal_cluster_that_the_session_does_not_name(
+    tmp_path: Path, own: Path, name: str
+) -> None:
+    step = received(own, {}) / "010__rehearsal__absent"
+    step.mkdir()
+    call = {"step_role": "perfscale.seatrial.rehearsal", "step_entry": "absent", "rehearsal_force": True}
+    files.write_yaml(step / role_call_record.ARGUMENTS, {**call, "rehearsal_name": name})
+    context = context_of(tmp_path, ["all"], {})
+    with pytest.raises(InputError, match=f"rehearsal_name names the rehearsal cluster {name} of this machine"):
+        role_call_record.check_recorded_call(step, context)
+    role_call_record.check_recorded_call(step, context_of(tmp_path, ["all"], {"rehearsal_name": name}))
