@@ -98,11 +98,18 @@ runs:
       elements: str
 """
 
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import ansible_module, files, untrusted_archives
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import (
+    ansible_module,
+    files,
+    signals,
+    untrusted_archives,
+)
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import StepDirectory
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
@@ -144,7 +151,10 @@ def main() -> None:
             rows.append({**row, "migrated": fetched.migrated, "damaged": run.missing})
         return {"changed": True, "runs": rows}
 
-    ansible_module.run_module_work(module, fetch)
+    # A killed session leaves nothing that was unpacked.
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(143))
+    with signals.exit_with_parent():
+        ansible_module.run_module_work(module, fetch)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, formats, signals
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.detect_moved_run import recorded_path_and_inode
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_directory import format_utc_timestamp
@@ -65,6 +65,10 @@ POINT = (
 )
 
 
+#: Beginning of the name of a folder in which a source is unpacked; the id of the process follows.
+_SCRATCH = ".source-"
+
+
 @dataclass(frozen=True)
 class FetchedRun:
     """A fetched run directory. ``migrated``: sentences on files that were migrated to a newer schema."""
@@ -97,7 +101,8 @@ def fetch_run_directory(
     Raises InputError, AccessError, DataError.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".source-", dir=parent) as scratch:
+    _remove_leftovers(parent)
+    with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-", dir=parent) as scratch:
         path = _obtain_local_run_folder(source, Path(scratch), download, authority)
         name = run_name_without_suffixes(source, path)
         target = _unused_directory_path(parent, f"{name}{suffix}")
@@ -116,6 +121,14 @@ def fetch_run_directory(
             shutil.rmtree(half, ignore_errors=True)
             raise
     return FetchedRun(target, source, done)
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove what a process that was killed had unpacked."""
+    for path in parent.glob(f"{_SCRATCH}[0-9]*-*"):
+        pid = path.name.removeprefix(_SCRATCH).partition("-")[0]
+        if path.stat().st_uid == os.getuid() and pid.isdecimal() and not signals.does_process_exist(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _refuse_unreadable_record(path: Path) -> None:

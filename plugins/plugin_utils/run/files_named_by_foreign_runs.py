@@ -81,7 +81,8 @@ def refuse_foreign_machine_use(
             raise InputError(f"{directory}: {setting} names {path} of this machine, {_AGAIN} {setting} again by -e")
     if chosen is None or not _QUIET.issuperset(chosen):
         _refuse_hosts(directory, trees, known)
-        _refuse_instances(directory, trees, list(context.trusted_values()))
+        # The first tree of a role call has its arguments; the settings of the run name the instance of any other call.
+        _refuse_instances(directory, trees[:1] if chosen is None else trees, context.extra)
         _refuse_records(directory, {path for setting, path in trusted if setting == INVENTORY})
     if chosen is None or not _TAKING.isdisjoint(chosen):
         named = (
@@ -106,12 +107,12 @@ def _refuse_hosts(directory: Path, trees: Iterable[Mapping[str, Any]], known: It
             raise InputError(f"{directory}: {setting} names the host {host}, {_AGAIN} {setting} again by -e")
 
 
-def _refuse_instances(directory: Path, trees: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]]) -> None:
-    """Raise InputError for a rehearsal cluster that would be changed or removed, unless the session names it.
+def _refuse_instances(directory: Path, trees: Iterable[Mapping[str, Any]], extra: Mapping[str, Any]) -> None:
+    """Raise InputError for a rehearsal cluster that would be changed or removed, unless ``-e`` names it.
 
-    known: without defaults, of which one is the name of an instance.
+    The defaults of the session do not count: one of them is the name of an instance.
     """
-    trusted = set(_texts_of_settings(known, INSTANCES))
+    trusted = set(_texts_of_settings([extra], INSTANCES))
     for setting, name in _texts_of_settings(trees, INSTANCES):
         if name and (setting, name) not in trusted:
             raise InputError(

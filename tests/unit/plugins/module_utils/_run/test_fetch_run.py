@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -231,3 +233,14 @@ def test_a_replot_records_its_source_as_an_absolute_path_and_its_own_place(run, 
     )
     address = "https://host.example/run.tar"
     assert fetch_run.FetchedRun(tmp_path, address, []).replot_entry()["source"] == address
+
+
+def test_what_a_killed_process_had_unpacked_is_removed_and_that_of_a_living_one_kept(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    for name in (f".source-{ended.pid}-a", f".source-{os.getppid()}-b", ".source-c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "unpacked.tar").write_text("x")
+    with pytest.raises(InputError):
+        fetch_run.fetch_run_directory(str(tmp_path / "missing"), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f".source-{os.getppid()}-b", ".source-c"])
