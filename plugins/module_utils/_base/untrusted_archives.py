@@ -253,6 +253,8 @@ _Member = TypeVar("_Member", tarfile.TarInfo, zipfile.ZipInfo)
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 #: Limit of the unpacked size of an archive, against archive bombs.
 MOST_BYTES = 64 * 2**30
+#: Most times the size of a compressed archive, beyond the bytes that any may have. Files of runs shrink to a 30th.
+MOST_EXPANSION, ALWAYS_UNPACKED = 300, 2**30
 #: Limit of the number of members of an archive: each takes memory and an inode, also if it is empty.
 MOST_MEMBERS = 200_000
 _PIECE = 2**20
@@ -286,6 +288,7 @@ def _decompress(archive: Path, target: Path, opener: Callable[..., Any]) -> Path
     with opener(archive, "rb") as packed, open(target, "wb") as plain:
         while piece := packed.read(_PIECE):
             size += len(piece)
+            _check_expansion(archive, size)
             _check_size(archive.name, [size], target.parent, written=size)
             plain.write(piece)
     return target
@@ -323,15 +326,11 @@ def _unpack_zip(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as packed:
         members = _list_limited_members(archive.name, packed.infolist())
         kinds = (stat.S_IFMT(member.external_attr >> 16) for member in members)
-        _refuse_special(
-            archive.name,
-            (
-                member.filename
-                for member, kind in zip(members, kinds, strict=True)
-                if kind not in (0, stat.S_IFREG, stat.S_IFDIR)
-            ),
-        )
+        pairs = zip(members, kinds, strict=True)
+        special = (member.filename for member, kind in pairs if kind not in (0, stat.S_IFREG, stat.S_IFDIR))
+        _refuse_special(archive.name, special)
         _refuse_doubled(archive.name, (member.filename for member in members if not member.is_dir()))
+        _check_expansion(archive, sum(member.file_size for member in members))
         _check_size(archive.name, (member.file_size for member in members), folder)
         _refuse_short_list(archive, len(members))
         for member in members:
@@ -364,6 +363,11 @@ def _refuse_doubled(name: str, files: Iterable[str]) -> None:
     counts = Counter(map(posixpath.normpath, files))
     if doubled := [path for path, count in counts.items() if count > 1]:
         raise DataError(f"{name}: it has files of the same name: {formats.format_list(doubled, 3)}")
+
+
+def _check_expansion(archive: Path, size: int) -> None:
+    if size > max(ALWAYS_UNPACKED, MOST_EXPANSION * archive.stat().st_size):
+        raise DataError(f"{archive.name}: it expands to more than {MOST_EXPANSION} times its size")
 
 
 def _check_size(name: str, sizes: Iterable[int], folder: Path, written: int = 0) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files
+from ansible_collections.perfscale.seatrial.plugins.module_utils._base import files, untrusted_archives
 from ansible_collections.perfscale.seatrial.plugins.module_utils._base.errors import DataError, InputError
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
 from run_directory import World, write_run
@@ -244,3 +244,21 @@ def test_what_a_killed_process_had_unpacked_is_removed_and_that_of_a_living_one_
     with pytest.raises(InputError):
         fetch_run.fetch_run_directory(str(tmp_path / "missing"), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f".source-{os.getppid()}-b", ".source-c"])
+
+
+@pytest.mark.parametrize("end", ["tar.gz", "tar.bz2", "tar.xz", "zip"])
+def test_an_archive_that_expands_far_beyond_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(untrusted_archives, "ALWAYS_UNPACKED", 1 << 20)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.yml").write_bytes(bytes(64 << 20))
+    shutil.make_archive(
+        str(tmp_path / "x"),
+        {"tar.gz": "gztar", "tar.bz2": "bztar", "tar.xz": "xztar", "zip": "zip"}[end],
+        tmp_path,
+        "run",
+    )
+    with pytest.raises(DataError, match=r"x\..*: it expands to more than 300 times its size"):
+        fetch_run.fetch_run_directory(str(tmp_path / f"x.{end}"), tmp_path / "artifacts")
+    assert not list((tmp_path / "artifacts").iterdir())
