@@ -21,6 +21,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.formats i
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.kubeconfig import IN_CLUSTER
 from ansible_collections.perfscale.seatrial.plugins.module_utils._results.judge.collect_history import OPENSEARCH
 
+from .setting_templates import UnsafeText, has_template, looks_like_template
 from .settings_catalogue import Setting
 from .settings_layers import SettingsError
 
@@ -89,7 +90,7 @@ def _validate_with_ansible(setting: Setting, value: Any, source: str, at: Any) -
             result = ArgumentSpecValidator({setting.name: spec}).validate({setting.name: value})
         except OverflowError as error:  # of the text "inf" for a whole number
             raise SettingsError(_not_a(setting, value, source), at, source) from error
-        valid, errors = result.validated_parameters.get(setting.name), result.error_messages
+        valid, errors = _as_unsafe(value, result.validated_parameters.get(setting.name)), result.error_messages
     if not errors:
         if setting.type in ("int", "float") and (wanted := _wanted_range(setting, valid)):
             unit = f" {unit}" if (unit := _unit_of(setting.spec)) else ""
@@ -206,11 +207,26 @@ NOT_PATHS = (IN_CLUSTER, OPENSEARCH)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
+def _as_unsafe(value: Any, valid: Any) -> Any:
+    """Return a validated value in which the texts that were no templates are none, either."""
+    if isinstance(value, UnsafeText) and isinstance(valid, str):
+        return UnsafeText(valid)
+    if isinstance(value, (list, tuple)) and isinstance(valid, list) and len(value) == len(valid):
+        return [_as_unsafe(*pair) for pair in zip(value, valid, strict=True)]
+    if isinstance(value, dict) and isinstance(valid, dict):
+        return {key: _as_unsafe(value.get(key), entry) for key, entry in valid.items()}
+    return valid
+
+
 def absolute_path(path: str) -> str:
-    """Return ``path`` as an absolute path. An empty text, an address (``s3://…``) and NOT_PATHS stay."""
+    """Return ``path`` as an absolute path. An empty text, an address (``s3://…``) and NOT_PATHS stay.
+
+    One that is no template never becomes one by the names of the working directory and of the home.
+    """
     if not path or path in NOT_PATHS or _ADDRESS.match(path):
         return path
-    return os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
+    absolute = os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
+    return UnsafeText(absolute) if looks_like_template(absolute) and not has_template(path) else absolute
 
 
 def absolute_paths(value: Any) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import traceback
@@ -318,3 +319,19 @@ def test_environment_variables_of_a_wrong_form_are_refused_without_their_values(
 def test_a_list_with_the_name_of_a_secret_is_masked(tmp_path: Path, value: object) -> None:
     masked = secrets_inside_settings.mask_setting("fine_tuning_environment", {"HUB_API_KEY": value, "PATHS": ["a"]})
     assert "kanary" not in str(masked) and masked["PATHS"] == ["a"]
+
+
+@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize(
+    "name", ["secrets_dir", "cluster_pull_secret_file", "rehearsal_data_dir", "cluster_kubeconfig"]
+)
+def test_no_name_of_a_folder_is_rendered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, relative: bool
+) -> None:
+    folder = tmp_path / "{{ lookup('pipe', 'touch rendered') }}"
+    (folder / "given").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    one = session(tmp_path, tags=["lease"], extra={name: "given" if relative else str(folder / "given")})
+    with contextlib.suppress(InputError):  # a folder is no kubeconfig
+        one.begin()
+    assert not list(tmp_path.rglob("rendered"))
