@@ -99,6 +99,14 @@ def phases_that_release_resources(
     return [phase for phase in keeps if phase in chosen and not any(settings.get(name) for name in keeps[phase])]
 
 
+#: What to do if the directory of a run was deleted while it ran.
+_WITHOUT_DIRECTORY = (
+    "  its directory is gone, and GIVE_BACK with it: playbooks/cluster.yml --tags reap lists what runs of this machine "
+    "hold, and playbooks/rehearsal.yml --tags absent -e rehearsal_name=<id of the run> -e rehearsal_force=true removes "
+    "its rehearsal cluster"
+)
+
+
 class RunWatch:
     """The open runs of this process, which must be ansible-playbook itself; ends them when the process exits."""
 
@@ -215,7 +223,8 @@ class RunWatch:
         except (SeatrialError, OSError, KeyError) as error:
             self._say(f"run {directory.name} could not be ended in order: {error}")
         finally:
-            self._say(f"  give back {command or directory / 'GIVE_BACK'}")
+            there = command or directory.is_dir()
+            self._say(f"  give back {command or directory / 'GIVE_BACK'}" if there else _WITHOUT_DIRECTORY)
 
     def _end(self, directory: Path, opened: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         why = f" ({signal.Signals(self._signal).name})" if self._signal else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,15 @@ def test_a_damaged_record_does_not_keep_the_command_from_the_screen(
     watch.end()
     assert "could not be ended in order" in said[0]
     assert said[-1] == f"  give back {run_dir / 'GIVE_BACK'}"
+
+
+def test_without_the_directory_of_the_run_it_is_said_how_to_give_back(
+    watch: give_back_on_exit.RunWatch, run_dir: Path, said: list[str]
+) -> None:
+    watch.note(give_back_on_exit.OPENS, opened(run_dir))
+    shutil.rmtree(run_dir)
+    watch.end()
+    assert "its directory is gone, and GIVE_BACK with it: playbooks/cluster.yml --tags reap" in said[-1]
 
 
 def test_a_signal_reaches_the_workers_and_ends_the_play_once(watch: give_back_on_exit.RunWatch, run_dir: Path) -> None:
