@@ -224,7 +224,9 @@ def collect_past_runs(
         read_source = partial(_read_source_runs, request, source, str(run.record.get("project") or ""), started)
         runs = store.read(source, read_source, notes, unread) if store else read_source(notes, unread)
         for past in runs:
-            if past.run in (run.id, *matched, *without):
+            known = matched.get(past.run)
+            displaced = known is not None and past.own and not _rank_of_run(known)[0]
+            if past.run in (run.id, *without) or (known is not None and not displaced):
                 continue
             if past.findings is not None and not (started and past.at > started):
                 explained[past.run] = past
@@ -236,7 +238,7 @@ def collect_past_runs(
                 left.setdefault(past.run, match)
                 continue
             left.pop(past.run, None)
-            matched[past.run] = match
+            matched[past.run] = match  # an own run in place of a copied or received one of an earlier source
             used += 1
             if used >= request.most:
                 break

@@ -333,3 +333,15 @@ def test_runs_later_than_this_one_are_not_among_the_most_that_are_read(
         write_past_run(tmp_path / "history", number, float(number))
     top = write_past_run(tmp_path, 5, 5.0)
     assert values(collect(top, tmp_path / "history"), top)[0] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("order", [("received", "own"), ("own", "received")])
+def test_an_own_run_counts_in_place_of_a_received_one_of_its_id_in_any_source(
+    tmp_path: Path, order: tuple[str, str]
+) -> None:
+    own = write_past_run(tmp_path / "own", 1, 1.0)
+    files.write_yaml(own / "run.yml", {**files.read_yaml(own / "run.yml"), **recorded_path_and_inode(own, own)})
+    write_past_run(tmp_path / "received", 1, 99.0)
+    write_past_run(tmp_path / "received", 2, 2.0)
+    top = write_past_run(tmp_path, 6, 6.0)
+    assert values(collect(top, *(tmp_path / name for name in order)), top)[0] == [1.0, 2.0]
