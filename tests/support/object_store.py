@@ -15,7 +15,8 @@ from scripted_server import Asked, ScriptedServer, status_object
 RBAC = "rbac.authorization.k8s.io/v1"
 #: API version -> kind -> whether it is namespaced.
 KINDS: dict[str, dict[str, bool]] = {
-    "v1": {"Namespace": False, "Node": False} | dict.fromkeys(("ConfigMap", "Pod", "Secret", "ServiceAccount"), True),
+    "v1": dict.fromkeys(("Namespace", "Node", "PersistentVolume"), False)
+    | dict.fromkeys(("ConfigMap", "PersistentVolumeClaim", "Pod", "Secret", "ServiceAccount"), True),
     "apps/v1": {"DaemonSet": True, "Deployment": True},
     "batch/v1": {"Job": True},
     "apiextensions.k8s.io/v1": {"CustomResourceDefinition": False},

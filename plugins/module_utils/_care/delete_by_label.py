@@ -24,6 +24,7 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.label_sel
 from ansible_collections.perfscale.seatrial.plugins.module_utils._kube.object_accessors import is_condition_true
 
 from . import deletion_order
+from .claims_of_others import volumes_with_claims_of_others
 from .deletion_order import LabelledObject
 from .unlisted_kinds import (
     format_refused_kind,
@@ -304,11 +305,14 @@ class RunCleanup:
     # Keep
 
     def _without_kept(self, objects: Sequence[LabelledObject]) -> list[LabelledObject]:
-        """Return the objects without the namespaces and definitions that are kept for others."""
+        """Return the objects without the namespaces, definitions and volumes that are kept for others."""
         keep = self._hand_over([labelled for labelled in objects if labelled.kind.kind == "Namespace"])
         keep += self._used_definitions(
             [labelled for labelled in objects if labelled.kind.kind == "CustomResourceDefinition"]
         )
+        for volume, claim in volumes_with_claims_of_others(self.client, objects, self.run_id):
+            self._release(volume, f"claim {claim} of others is bound to it")
+            keep.append(volume)
         return [labelled for labelled in objects if labelled not in keep]
 
     def _hand_over(self, namespaces: Sequence[LabelledObject]) -> list[LabelledObject]:

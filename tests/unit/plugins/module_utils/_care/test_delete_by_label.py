@@ -195,3 +195,41 @@ def test_a_definition_goes_though_an_object_of_the_run_is_held_by_a_finalizer(tm
     with store.client(tmp_path) as client, pytest.raises(CleanupTimeout, match="Thing team/held"):
         RunCleanup(client, RUN).clean(0.5)
     assert store.titles() == ["Thing held"]
+
+
+def volume_bound_to(store: ObjectStore, namespace: str, **claim: Any) -> None:
+    """Put the volume of the run, and the claim that is bound to it."""
+    store.put("v1", "PersistentVolume", "ours", labels=OURS)
+    store.put("v1", "PersistentVolumeClaim", "data", namespace, **claim)
+    uid = store.objects[f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data"]["metadata"]["uid"]
+    bound = {"claimRef": {"namespace": namespace, "name": "data", "uid": uid}}
+    store.objects["/api/v1/persistentvolumes/ours"]["spec"] = bound
+
+
+def test_a_volume_that_a_claim_of_others_is_bound_to_is_kept_without_our_label(tmp_path: Path) -> None:
+    store, said = ObjectStore(), list[str]()
+    volume_bound_to(store, "tenant", managedFields=[{"manager": "kubectl-create"}])
+    outcome = clean(store, tmp_path, said)
+    assert outcome.handed_over == ["PersistentVolume ours"]
+    assert sorted(store.titles()) == ["PersistentVolume ours", "PersistentVolumeClaim data"]
+    assert "run" not in str(store.objects["/api/v1/persistentvolumes/ours"]["metadata"].get("labels"))
+    assert "because claim tenant/data of others is bound to it" in "".join(said)
+
+
+def test_a_volume_goes_with_a_claim_of_the_run_or_of_nobody(tmp_path: Path) -> None:
+    store = ObjectStore()
+    volume_bound_to(store, "tenant", labels=OURS)
+    clean(store, tmp_path)
+    assert store.titles() == []
+    volume_bound_to(store, "tenant")
+    del store.objects["/api/v1/namespaces/tenant/persistentvolumeclaims/data"]
+    clean(store, tmp_path)
+    assert store.titles() == []
+
+
+def test_a_volume_is_kept_if_the_claims_there_may_not_be_listed(tmp_path: Path) -> None:
+    store = ObjectStore()
+    volume_bound_to(store, "tenant", labels={})
+    no = (403, status_object(403, "No", "denied"))
+    store.before = lambda _method, path: no if path.endswith("/persistentvolumeclaims") else None
+    assert clean(store, tmp_path).handed_over == ["PersistentVolume ours"]
