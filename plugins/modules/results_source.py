@@ -99,7 +99,6 @@ runs:
 """
 
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +113,11 @@ from ansible_collections.perfscale.seatrial.plugins.module_utils._base.step_dire
 from ansible_collections.perfscale.seatrial.plugins.module_utils._http import s3
 from ansible_collections.perfscale.seatrial.plugins.module_utils._outside.export import export_run
 from ansible_collections.perfscale.seatrial.plugins.module_utils._run import fetch_run, run_reader
+
+
+def _end(number: int, _frame: object) -> None:
+    """End the process as a signal does, after the folders of its blocks are removed."""
+    raise SystemExit(128 + number)
 
 
 def main() -> None:
@@ -152,7 +156,7 @@ def main() -> None:
         return {"changed": True, "runs": rows}
 
     # A killed session leaves nothing that was unpacked.
-    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(143))
+    signal.signal(signal.SIGTERM, _end)
     with signals.exit_with_parent():
         ansible_module.run_module_work(module, fetch)
 
