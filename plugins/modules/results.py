@@ -296,7 +296,6 @@ report:
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -388,11 +387,12 @@ def main() -> None:
 
     def compute(step: StepDirectory) -> dict[str, Any]:
         results: dict[str, Any] = {"changed": False}
-        for stage in (name for name in STAGES if name in module.params["stages"]):
-            with step.timed("results", stage), run_reader.expect_documented_files(Path(module.params["run_dir"])):
-                result = STAGES[stage](module.params)
-            results[stage] = log_summary_and_warnings(step, module.warn, result)
-            results["changed"] |= result["changed"]
+        with run_reader.expect_documented_files(module.params["run_dir"]):
+            for stage in (name for name in STAGES if name in module.params["stages"]):
+                with step.timed("results", stage):
+                    result = STAGES[stage](module.params)
+                results[stage] = log_summary_and_warnings(step, module.warn, result)
+                results["changed"] |= result["changed"]
         return results
 
     ansible_module.run_module_work(module, compute)

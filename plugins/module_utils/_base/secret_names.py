@@ -109,7 +109,7 @@ def mask_secret_entries(
 
 #: An option of a command with its value, which is no reference to a variable, a template, or what was masked.
 _OPTION = re.compile(
-    r"(?<![\w-])(?P<option>--?(?P<name>[\w.-]{2,80})(?:=|[ \t]{1,8}))[\"']?(?![-$<{\"'])(?P<value>[^\s\"']{4,4096})"
+    r"(?<![\w-])--?(?P<name>[\w.-]{2,80})(?:=|[ \t]{1,8})[\"']?(?![-$<{\"'])(?P<value>[^\s\"']{4,4096})"
 )
 _ONLY_OPTION = re.compile(r"--?([\w.-]{2,80})")
 
@@ -121,9 +121,9 @@ def mask_command_options(value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return value
     words = [mask_command_options(word) if isinstance(word, str) else word for word in value]
-    for before, (at, word) in zip(value, list(enumerate(words))[1:], strict=False):
+    for at, before in enumerate(value[:-1], 1):
         option = _ONLY_OPTION.fullmatch(before) if isinstance(before, str) else None
-        if option and is_secret_entry(option[1], word) and not str(word).startswith(("-", "$", "{", "<")):
+        if option and is_secret_entry(option[1], words[at]) and not words[at].startswith(("-", "$", "{", "<")):
             words[at] = MASK
     return words
 

@@ -17,14 +17,14 @@ from .object_accessors import get_label
 
 def get_object_of_run(client: Client, kind: ServedKind, name: str, namespace: str, run: str) -> dict[str, Any] | None:
     """Return an object, with its metadata only; None if there is none, or one without the run's label."""
-    found = client.get(kind, name, namespace, metadata_only=True)
-    return found if found is not None and get_label(found, run_labels.RUN) == run else None
+    resource = client.get(kind, name, namespace, metadata_only=True)
+    return resource if resource is not None and get_label(resource, run_labels.RUN) == run else None
 
 
 def delete_object_of_run(client: Client, kind: ServedKind, name: str, namespace: str, run: str, **options: Any) -> bool:
     """Delete an object that has the run's label; return whether there was one. options: fields of DeleteOptions."""
-    found = get_object_of_run(client, kind, name, namespace, run)
-    return found is not None and client.delete_seen(kind, found["metadata"], **options)
+    resource = get_object_of_run(client, kind, name, namespace, run)
+    return resource is not None and client.delete_seen(kind, resource["metadata"], **options)
 
 
 def delete_manifests_of_run(
@@ -37,7 +37,7 @@ def delete_manifests_of_run(
     deleted = []
     for manifest in manifests:
         kind, meta = client.kind_of(manifest), manifest["metadata"]
-        found = get_object_of_run(client, kind, meta["name"], meta.get("namespace", ""), run)
-        if found is not None and (check or client.delete_seen(kind, found["metadata"])):
+        resource = get_object_of_run(client, kind, meta["name"], meta.get("namespace", ""), run)
+        if resource is not None and (check or client.delete_seen(kind, resource["metadata"])):
             deleted.append(f"{kind.kind} {meta['name']}")
     return deleted

@@ -242,11 +242,12 @@ def _read_document_or_note_missing(run: Run, path: Path, schema: str = "", neede
 
 
 @contextmanager
-def expect_documented_files(top: Path) -> Iterator[None]:
+def expect_documented_files(run_dir: str | Path) -> Iterator[None]:
     """Read a run directory in the body. Of one that was copied or received, a file of another form is a DataError.
 
     Of an own one it is an error of ours, with its traceback.
     """
+    top = Path(run_dir)
     record = _read_document_or_note_missing(Run(top), top / "run.yml", "run/1")
     if is_own_run(record, top):
         yield

@@ -99,11 +99,10 @@ def _mask_odd_environment(value: Any) -> Any:
 
 
 def _mask_texts(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _mask_texts(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_mask_texts(entry) for entry in value]
-    return MASK if isinstance(value, str) and not setting_templates.has_template(value) else value
+    def masked(text: str) -> str:
+        return text if setting_templates.has_template(text) else MASK
+
+    return secret_names.mask_secret_entries(value, lambda _key, _entry: False, masked)
 
 
 def _mask_points(setting: str, value: Any, mask_text: Callable[[str], str]) -> Any:
